@@ -304,6 +304,26 @@ class TlsRequired(CallerError):
     """The request was not encrypted, and the address speaks TLS alone."""
 
 
+class TenantBeingDeleted(CallerError):
+    """The tenant is being deleted, and cannot be changed any more."""
+
+
+class TenantDisabled(CallerError):
+    """The tenant is disabled or being deleted: none of its requests is answered."""
+
+
+class TenantExists(CallerError):
+    """A tenant has this id, or names that begin with it are in use."""
+
+
+class TenantNotFound(CallerError):
+    """No tenant has this id."""
+
+
+class TenantSuspended(CallerError):
+    """The tenant is suspended: only lists and descriptions are answered."""
+
+
 class TopicExists(CallerError):
     """A topic with this name exists."""
 
@@ -406,6 +426,10 @@ class SqlFailed(OperatorError):
 
 class SqlUnavailable(OperatorError):
     """The packages that answer queries in SQL are not installed."""
+
+
+class TenantsOff(OperatorError):
+    """The broker has no tenants: `tenants.enabled` is false."""
 
 
 class BrokerOverloaded(TransientError):

@@ -44,6 +44,7 @@ _KEYS = (
     Column("NAME", "name"),
     Column("ID", "id"),
     Column("ROLES", "roles", format_names),
+    Column("TENANT", "tenant", lambda text: text or "-", wide=True),
     Column("STATE", "state"),
     Column("CREATED", "created_at", format_ago),
     Column("USED", "last_used_at", _optional_ago),
@@ -98,6 +99,9 @@ def create(
             "--certificate", metavar="NAME", help="URI:, email: or DNS: name of client certificates that stand for it."
         ),
     ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="ID", help="The tenant of the key. Default: none.")
+    ] = None,
     *,
     save: _SaveFlag = None,
     session: Session,
@@ -109,17 +113,19 @@ def create(
       goqueue-admin key create ci --role producer --expires 90d
       goqueue-admin key create billing --role consumer --save billing.key
       goqueue-admin key create app --role consumer --certificate DNS:app.example
+      goqueue-admin key create till --role producer --tenant team-a
 
     The built-in roles are admin, operator, producer, consumer and readonly; `goqueue-admin role list` shows all. A key
     without a role may do what rules allow it (`goqueue-admin acl create`). With --certificate the key has no secret:
-    clients present a certificate with that subject alternative name.
+    clients present a certificate with that subject alternative name. With --tenant it reaches nothing but what belongs
+    to that tenant.
     """
     if certificate is not None and save is not None:
         raise UsageInvalid("a key with --certificate has no secret to save", hint="leave out one of them")
     reject_empty_names(name, noun="key")
     seconds = None if expires is None else parse_duration_flag("--expires", expires)
     with doing(f"create key {name}"), _key_file(save) as file, session.client() as client:
-        made = client.create_api_key(name, role or [], expires_in=seconds, certificate=certificate)
+        made = client.create_api_key(name, role or [], expires_in=seconds, certificate=certificate, tenant=tenant)
         _write_new(session, made, file)
 
 

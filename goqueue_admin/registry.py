@@ -58,6 +58,15 @@ _AUDIT = """Show and verify who changed what, and who was refused.
   goqueue-admin audit export > audit.jsonl
 """
 
+_TENANT = """Create tenants: teams that share a broker, each with names of its own.
+
+\b
+  goqueue-admin tenant create "Team A"
+  goqueue-admin key create till --role producer --tenant team-a
+  goqueue-admin tenant list
+  goqueue-admin tenant suspend team-a --reason unpaid
+"""
+
 _TLS = """Show the TLS certificate of a broker, and load it again.
 
 \b
@@ -124,6 +133,24 @@ PROGRAM = Program(
         Command("role create", ".access_rules:create_role", "Create a role from rules.", "write"),
         Command("role delete", ".access_rules:delete_role", "Delete a role that no key and no rule has.", "danger"),
         Command("role list", ".access_rules:list_roles", "List the built-in and the custom roles."),
+        Command("tenant activate", ".tenants:activate", "Activate suspended or disabled tenants.", "write"),
+        Command("tenant create", ".tenants:create", "Create a tenant.", "write"),
+        Command(
+            "tenant delete",
+            ".tenants:delete",
+            "Delete tenants with all their topics, groups, keys and schemas.",
+            "danger",
+        ),
+        Command("tenant describe", ".tenants:describe", "Describe tenants, and count what belongs to each."),
+        Command("tenant disable", ".tenants:disable", "Disable tenants: all their requests are refused.", "danger"),
+        Command("tenant list", ".tenants:list_tenants", "List tenants."),
+        Command(
+            "tenant suspend",
+            ".tenants:suspend",
+            "Suspend tenants: nothing is published, consumed or changed, lists are still answered.",
+            "danger",
+        ),
+        Command("tenant update", ".tenants:update", "Change the name, description or metadata of a tenant.", "write"),
         Command("tls describe", ".tls:describe", "Show the TLS certificate that a broker uses, and when it expires."),
         Command("tls reload", ".tls:reload", "Let a broker load its TLS certificate again.", "write"),
     ),
@@ -136,6 +163,7 @@ PROGRAM = Program(
         "key": _KEY,
         "rebalance": _REBALANCE,
         "role": _ROLE,
+        "tenant": _TENANT,
         "tls": _TLS,
     },
     aliases={},

@@ -136,6 +136,8 @@ BROKER_FLOORS = (
     "goqueue.broker.tracing",
     "goqueue.broker.broker",
     "goqueue.broker.losses",
+    "goqueue.broker.internal_topics",
+    "goqueue.broker.tenants",
     "goqueue.broker.schemas",
     "goqueue.broker.security",
     "goqueue.broker.transactions",

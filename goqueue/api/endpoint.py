@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from msgspec import Struct
 
-from goqueue.api.access import UNRESTRICTED, Access, AccessGate
+from goqueue.api.access import UNRESTRICTED, Access
 from goqueue.api.dialect import OWN, Dialect
+from goqueue.api.gate import RequestGate
 from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
@@ -137,8 +138,8 @@ class ApiContext:
     decompressed: DecompressedMemory = field(default_factory=DecompressedMemory)
     recent_logs: RecentLogs = field(default_factory=RecentLogs)
     """Filled by the daemon's log handler."""
-    gate: AccessGate | None = None
-    """None if the broker has no authentication."""
+    gate: RequestGate | None = None
+    """None if the broker has neither authentication nor tenants."""
     certificates: CertificateStore | None = None
     """None if the broker listens without TLS, or another server listens."""
     gatherer: DoctorFactsCollector = field(init=False)
@@ -155,6 +156,11 @@ class ApiContext:
             tls=lambda: None if self.certificates is None else self.certificates.facts(),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)
+
+    @property
+    def authenticates(self) -> bool:
+        """True if requests need a key."""
+        return self.gate is not None and self.gate.authenticates
 
 
 @dataclass(slots=True)

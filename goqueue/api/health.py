@@ -118,7 +118,7 @@ def _checks(call: ApiCall, bad: list[str], refused: str | None) -> dict[str, Rea
     metrics, runtime = call.app.metrics, call.runtime
     troubles = bad if refused is None else [refused, *bad]
     storage = "; ".join(troubles[:5]) or "all partitions take messages"
-    if bad and call.app.gate is not None:  # names of topics are not for everyone
+    if bad and call.app.authenticates:  # names of topics are not for everyone
         storage = _trouble(bad)
     late = round(metrics.loop_lag_seconds, 6)
     held, most = runtime.in_flight_bytes, runtime.settings.in_flight_bytes
@@ -132,7 +132,9 @@ def _checks(call: ApiCall, bad: list[str], refused: str | None) -> dict[str, Rea
 
 
 async def version(call: ApiCall) -> VersionResponse:
-    return VersionResponse(__version__, *_BUILD, platform.python_version(), "none" if call.app.gate is None else "keys")
+    return VersionResponse(
+        __version__, *_BUILD, platform.python_version(), "keys" if call.app.authenticates else "none"
+    )
 
 
 async def metrics(call: ApiCall) -> HttpResponse:

@@ -8,6 +8,7 @@ from goqueue.api.access import refuse_without_authentication
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Duration, Time
 from goqueue.api.problems import invalid
+from goqueue.api.tenants import tenants_of
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import CERTIFICATE_NAME_CHARACTERS_MAX, KEY_NAME_CHARACTERS_MAX, KEY_ROLES_MAX
 from goqueue.quantities import format_time
@@ -39,6 +40,9 @@ class CreateKeyRequest(Struct, forbid_unknown_fields=True, omit_defaults=True, k
             " this key, which has no secret.",
         ),
     ] = None
+    tenant: Annotated[
+        str | None, Meta(description="The tenant that it belongs to. Default: none, it is a key of the operators.")
+    ] = None
 
 
 class RotateKeyRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -58,6 +62,7 @@ class ApiKeyJson(Struct, kw_only=True):
     rotated_at: str | None
     former_valid_until: Annotated[str | None, Meta(description="The secret before the rotation, while it is valid.")]
     certificate: Annotated[str | None, Meta(description="The name of client certificates that stand for it.")]
+    tenant: Annotated[str | None, Meta(description="The tenant that it belongs to; null for a key of the operators.")]
     last_used_at: Annotated[str | None, Meta(description="Within an hour.")]
 
 
@@ -93,8 +98,11 @@ async def create(call: ApiCall, body: CreateKeyRequest) -> NewKeyResponse:
     expires_ns = None if body.expires_at is None else int(body.expires_at)
     if body.expires_in is not None:
         expires_ns = call.runtime.clock.now_ns() + round(float(body.expires_in) * NANOSECONDS)
+    tenant = body.tenant or call.access.tenant
+    if tenant:
+        tenants_of(call).tenant(tenant)
     work = call.runtime.broker.security.create_key(
-        body.name, body.roles, expires_ns, call.access.name, body.certificate
+        body.name, body.roles, expires_ns, call.access.name, body.certificate, tenant
     )
     record, text = await call.runtime.decide(work)
     return NewKeyResponse(**_fields(call, record), key=text)
@@ -127,6 +135,7 @@ def _fields(call: ApiCall, key: KeyRecord) -> dict[str, Any]:
         "rotated_at": _time(key.rotated_ns),
         "former_valid_until": format_time(key.former_until_ns) if is_former_valid else None,
         "certificate": key.certificate,
+        "tenant": key.tenant or None,
         "last_used_at": _time(key.used_ns),
     }
 

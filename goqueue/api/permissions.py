@@ -84,6 +84,23 @@ PERMISSIONS: dict[str, Permission] = {
         ),
         _cluster("write"),
     ),
+    "GET /admin/tenants": _cluster("describe"),
+    **dict.fromkeys(
+        (
+            "POST /admin/tenants", "PATCH /admin/tenants/{tenant}", "DELETE /admin/tenants/{tenant}",
+            "POST /admin/tenants/{tenant}/suspend", "POST /admin/tenants/{tenant}/activate",
+            "POST /admin/tenants/{tenant}/disable",
+        ),
+        _cluster("alter"),
+    ),
+    # The keys of a tenant see these of their own; the handlers require `cluster:describe` of others.
+    **dict.fromkeys(
+        (
+            "GET /admin/tenants/{tenant}", "GET /admin/tenants/{tenant}/topics", "GET /admin/tenants/{tenant}/groups",
+            "GET /admin/tenants/{tenant}/stats",
+        ),
+        Permission(None, "cluster"),
+    ),
     "GET /topics": _TOPICS,
     # A trace id may be of any topic: the handlers show only traces of topics that the key may read.
     **dict.fromkeys(("GET /traces", "GET /traces/search", "GET /traces/{trace}"), _TOPICS),

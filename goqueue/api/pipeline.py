@@ -6,7 +6,6 @@ from types import CoroutineType
 
 import msgspec
 
-from goqueue.api.access import without_names
 from goqueue.api.dialect import OWN
 from goqueue.api.endpoint import ApiCall, ApiContext, Endpoint
 from goqueue.api.fields import encode_scalar
@@ -92,7 +91,7 @@ class RequestPipeline:
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
         if self._context.gate is not None:
-            without_names(error)
+            error = self._context.gate.shown(error, request)
         dialect = OWN if request.endpoint is None else request.endpoint.dialect
         return _granted(dialect.refusal(error.without_tracebacks(), request), request)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from goqueue import __version__
-from goqueue.api.access import AccessGate
 from goqueue.api.endpoint import ApiContext, MemberDefaults
+from goqueue.api.gate import AccessGate, RequestGate
 from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.http.server import Server
@@ -17,6 +17,7 @@ from goqueue.api.http.server_state import HttpLimits
 from goqueue.api.openapi import openapi_document
 from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
+from goqueue.api.tenant_access import TenantGate, TenantKeyGate
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, Clock
@@ -32,7 +33,9 @@ from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.history_sampler import HistorySampler
-from goqueue.runtime.runtime import Runtime, RuntimeSettings
+from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.runtime_settings import RuntimeSettings
+from goqueue.runtime.tenant_runner import TenantRunner
 from goqueue.runtime.webhook import Webhook
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import LogSettings
@@ -83,6 +86,7 @@ class BrokerService:
             self.runtime, self.context.gatherer, alert_settings(config), _webhook(config), config.alerts.interval
         )
         self._access_runner: AccessRunner | None = None
+        self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
@@ -100,6 +104,8 @@ class BrokerService:
         self.server.on_stop = self.runtime.refuse_new_work
         if self.context.gate is not None:
             self._open_gate(self.context.gate)
+        if self.runtime.broker.tenants is not None:
+            self._tenant_runner = TenantRunner(self.runtime)
         self._lag.start()
         self._sampler.start()
         if self.config.tracing.export != "none":
@@ -117,13 +123,19 @@ class BrokerService:
         await asyncio.gather(*(export.stop() for export in exports if export is not None))
         if self._access_runner is not None:
             self._access_runner.stop()
+        if self._tenant_runner is not None:
+            await self._tenant_runner.stop()
         await self.runtime.stop()
         if self._audit_file is not None:
             self._audit_file.close()
 
-    def _open_gate(self, gate: AccessGate) -> None:
+    def _open_gate(self, gate: RequestGate) -> None:
         broker, path = self.runtime.broker, self.config.security.audit_file
-        gate.open(broker.security, broker.audit)
+        if isinstance(gate, TenantGate | TenantKeyGate) and broker.tenants is not None:
+            gate.open_tenants(broker.tenants)
+        if not isinstance(gate, AccessGate):
+            return
+        gate.open(broker.security, broker.audit, has_tenants=broker.tenants is not None)
         if path != "none":
             self._audit_file = AuditFile(os.path.abspath(path), broker.audit)
         self._access_runner = AccessRunner(gate.tick, SECURITY_TICK_SECONDS)
@@ -145,7 +157,7 @@ class BrokerService:
     @property
     def lacks_admin_key(self) -> bool:
         security = self.runtime.broker.security
-        return self.context.gate is not None and not security.has_admin and security.journal.log.obstacle is None
+        return self.context.authenticates and not security.has_admin and security.journal.log.obstacle is None
 
     async def create_first_key(self) -> str | None:
         """Create a key with the role admin if authentication is on and there is none yet; return it."""
@@ -165,7 +177,7 @@ class BrokerService:
             openapi_document(ENDPOINTS, __version__),
             connections_max=self.connections_max,
             connections_wanted=config.server.connections,
-            gate=AccessGate() if config.security.authentication == "keys" else None,
+            gate=_gate(config),
         )
 
     def _log_sizes(self) -> dict[str, int]:
@@ -174,6 +186,12 @@ class BrokerService:
             delayed_log = delivery.delays.delayed_log
             sizes[delayed_log.topic] = sizes.get(delayed_log.topic, 0) + delayed_log.log.size
         return sizes
+
+
+def _gate(config: Config) -> RequestGate | None:
+    if config.security.authentication == "keys":
+        return TenantKeyGate() if config.tenants.enabled else AccessGate()
+    return TenantGate() if config.tenants.enabled else None
 
 
 def _webhook(config: Config) -> Webhook | None:
@@ -229,6 +247,7 @@ def runtime_settings(config: Config) -> RuntimeSettings:
         group_settings(config),
         config.storage.retention_jump_percent,
         tracing_settings(config),
+        config.tenants.enabled,
     )
 
 

@@ -31,6 +31,7 @@ from goqueue.api.http.error_responses import (
 from goqueue.api.permissions import PERMISSIONS
 from goqueue.api.schemas_table import SCHEMA_ENDPOINTS
 from goqueue.api.security_table import SECURITY_ENDPOINTS
+from goqueue.api.tenant_table import TENANT_ENDPOINTS
 from goqueue.api.trace_table import TRACE_ENDPOINTS
 from goqueue.api.transaction_table import TRANSACTION_ENDPOINTS
 from goqueue.wire.headers import FRAMES, JSON, OCTETS
@@ -225,4 +226,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged("traces", *TRACE_ENDPOINTS), *_tagged("alerts", *ALERT_ENDPOINTS),
     *_tagged("security", *SECURITY_ENDPOINTS),
     *_tagged("schemas", *SCHEMA_ENDPOINTS),
+    *_tagged("tenants", *TENANT_ENDPOINTS),
 )  # fmt: skip

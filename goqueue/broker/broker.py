@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from goqueue.broker import internal_topics as internal
 from goqueue.broker.core.catalog import (
     Catalog,
     CatalogRecord,
@@ -36,41 +37,27 @@ from goqueue.broker.operations.outcome import settle_interrupted
 from goqueue.broker.operations.recorder import OperationRecorder
 from goqueue.broker.operations.undo import OperationUndo
 from goqueue.broker.scaling import TopicScaler
-from goqueue.broker.schemas.logs import SCHEMAS, open_schemas
-from goqueue.broker.security.logs import AUDIT, SECURITY, open_security
+from goqueue.broker.schemas.logs import open_schemas
+from goqueue.broker.security.logs import open_security
+from goqueue.broker.tenants.administration import TenantAdministration
+from goqueue.broker.tenants.logs import open_tenants
 from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
 from goqueue.clock import Clock, StallFreeClock
 from goqueue.errors import BrokerStopping, GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.events import Signal
-from goqueue.limits import (
-    CATALOG_SEGMENT_BYTES,
-    GROUP_LOGS,
-    GROUP_SEGMENT_BYTES,
-    OPERATION_SEGMENT_BYTES,
-    RETENTION_JUMP_PERCENT,
-    TRANSACTION_SEGMENT_BYTES,
-)
+from goqueue.limits import CATALOG_SEGMENT_BYTES, GROUP_LOGS, RETENTION_JUMP_PERCENT
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log, LogSettings
 from goqueue.storage.store import Store
 
-CATALOG = "__metadata"
-GROUPS = "__consumer_offsets"
-TRANSACTIONS = "__transactions"
-OPERATIONS = "__operations"
-_INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
-_GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
-_TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
-_OPERATION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=OPERATION_SEGMENT_BYTES)
-
 
 class Broker:
     """All topics of one data directory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - independent settings
         self,
         store: Store,
         disk: Disk,
@@ -79,6 +66,8 @@ class Broker:
         chance: Callable[[int], int],
         group_settings: GroupSettings | None = None,
         retention_jump_percent: int = RETENTION_JUMP_PERCENT,
+        *,
+        has_tenants: bool = False,
     ) -> None:
         """`chance(bits)` returns an unpredictable number."""
         self._retention_jump_percent = retention_jump_percent
@@ -91,6 +80,9 @@ class Broker:
         self.operations: OperationRecorder
         self.changes: RecordedChanges
         self.undo: OperationUndo
+        self.tenants: TenantAdministration | None = None
+        """None if the broker has no tenants: their log is not opened."""
+        self._has_tenants = has_tenants
         self._store = store
         self._disk = disk
         self._clock = clock
@@ -113,7 +105,7 @@ class Broker:
         seen_ns, ahead_ns = self._store.last_seen_ns, read_clock_doubt(self._disk, self._store.path)
         percent = self._retention_jump_percent
         self.retention = RetentionClock(self._clock, percent, last_seen_ns=seen_ns, ahead_ns=ahead_ns)
-        (partition,) = self._open_internal(CATALOG, _INTERNAL_SETTINGS)
+        (partition,) = self._open_internal(internal.CATALOG, internal.CATALOG_SETTINGS)
         log = partition.log
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
         log.writer.reserve = self._store.reserve
@@ -132,15 +124,15 @@ class Broker:
                 self._attach_delayed(topic, partition)
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {delivery.delays.name for delivery in self.delay_scheduler.deliveries()}
-        counts = dict.fromkeys((CATALOG, OPERATIONS, SECURITY, AUDIT, SCHEMAS), 1)
-        counts |= {GROUPS: GROUP_LOGS, TRANSACTIONS: self._transaction_logs()}
-        known |= {log_name(name, number) for name, count in counts.items() for number in range(count)}
+        known |= internal.internal_logs(self._transaction_logs())
         self.unclaimed = sorted(self._store.logs.keys() - known)
         self._open_groups()
         self._open_transactions()
         self._open_operations()
         self.security, self.audit = open_security(self._open_internal, self._disk, self._clock, self._chance)
         self.schemas = open_schemas(self._open_internal, self._disk)
+        if self._has_tenants:
+            self.tenants = open_tenants(self._open_internal, self._disk, self._clock, self)
         self.note_ends(self._catalog.topics)
         self.scaler.record_splits()
 
@@ -193,7 +185,7 @@ class Broker:
         return delivery
 
     def _open_groups(self) -> None:
-        partitions = self._open_internal(GROUPS, _GROUP_SETTINGS, GROUP_LOGS)
+        partitions = self._open_internal(internal.GROUPS, internal.GROUP_SETTINGS, GROUP_LOGS)
         self.groups = GroupShards(
             partitions,
             self._disk,
@@ -207,10 +199,12 @@ class Broker:
 
     def _open_transactions(self) -> None:
         count = self._transaction_logs()
-        if count > 1 and self._catalog.internal.get(TRANSACTIONS) != count:  # an earlier version can still open one log
-            self._journal.record([InternalTopicCreated(TRANSACTIONS, count)], lambda _: None)
+        if (
+            count > 1 and self._catalog.internal.get(internal.TRANSACTIONS) != count
+        ):  # earlier versions can open one log
+            self._journal.record([InternalTopicCreated(internal.TRANSACTIONS, count)], lambda _: None)
         self.transactions = TransactionShards(
-            self._open_internal(TRANSACTIONS, _TRANSACTION_SETTINGS, count),
+            self._open_internal(internal.TRANSACTIONS, internal.TRANSACTION_SETTINGS, count),
             self._disk,
             PartitionLookup(self),
             self.stall_free,
@@ -223,11 +217,11 @@ class Broker:
             self.transactions.end_lost(self.groups)
 
     def _transaction_logs(self) -> int:
-        recorded = self._catalog.internal.get(TRANSACTIONS)
-        return recorded or count_transaction_logs(self._disk, f"{self._store.path}/logs/{TRANSACTIONS}")
+        recorded = self._catalog.internal.get(internal.TRANSACTIONS)
+        return recorded or count_transaction_logs(self._disk, f"{self._store.path}/logs/{internal.TRANSACTIONS}")
 
     def _open_operations(self) -> None:
-        (partition,) = self._open_internal(OPERATIONS, _OPERATION_SETTINGS)
+        (partition,) = self._open_internal(internal.OPERATIONS, internal.OPERATION_SETTINGS)
         self.operations = OperationRecorder(partition, self._disk, self._clock)
         self.operations.journal.open()
         self.changes = RecordedChanges(self, self.operations)
@@ -250,6 +244,7 @@ class Broker:
             (self._journal, self.unclaimed),
             *((shard.journal, shard.lost.hit) for shard in self.transactions),
             *((one.journal, []) for one in (self.operations, self.security, self.schemas)),
+            *(() if self.tenants is None else ((self.tenants.journal, []),)),
             *((shard.journal, shard.store.group_log.affected_groups) for shard in self.groups),
         ]
         for journal, names in journals:

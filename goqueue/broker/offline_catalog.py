@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from goqueue.broker.broker import CATALOG, GROUPS
 from goqueue.broker.core.catalog import Catalog, TopicCreated, decode_catalog_record, encode_catalog_record
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.groups.records import CursorOpened, CursorSnapshot, decode_group_record
+from goqueue.broker.internal_topics import CATALOG, GROUPS
 from goqueue.errors import GoQueueError
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import Disk, remove_files

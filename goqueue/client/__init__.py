@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from goqueue.client.security_requests import AccessDecision, AccessRuleInfo, ApiKeyInfo, AuditPage, RoleInfo
     from goqueue.client.segment_requests import PartitionSegments, SegmentInfo
     from goqueue.client.settings import GroupSettings, TopicSettings
+    from goqueue.client.tenant_requests import TenantContents, TenantInfo, TenantStats
     from goqueue.client.worker import Worker
 
 __all__ = [
@@ -70,7 +71,8 @@ __all__ = [
     "OffsetsReset", "OperationInfo", "Options", "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer",
     "ProducerArguments", "Reader", "Receipt", "Redrive", "Refused", "RegisteredSchema", "RegistryStats", "RoleInfo",
     "ScaledTopic", "ScalingStatus", "SchemaCompatibility", "SchemaConfig", "SchemaInfo", "SchemaReferenceInfo",
-    "SegmentInfo", "SilenceInfo", "Stats", "Stored", "TopicDetails", "TopicInfo", "TopicPartition", "TopicSettings",
+    "SegmentInfo", "SilenceInfo", "Stats", "Stored", "TenantContents", "TenantInfo", "TenantStats",
+    "TopicDetails", "TopicInfo", "TopicPartition", "TopicSettings",
     "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
 ]  # fmt: skip
 
@@ -102,6 +104,7 @@ _LATER = {
         "security_requests": "AccessDecision AccessRuleInfo ApiKeyInfo AuditPage RoleInfo",
         "segment_requests": "PartitionSegments SegmentInfo",
         "settings": "GroupSettings TopicSettings",
+        "tenant_requests": "TenantContents TenantInfo TenantStats",
         "worker": "Worker",
     }.items()
     for name in names.split()

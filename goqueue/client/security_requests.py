@@ -29,6 +29,8 @@ class ApiKeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Until when the secret before the last rotation is valid, while it is."""
     certificate: str | None = None
     """The name of client certificates that stand for it; it has no secret then."""
+    tenant: str | None = None
+    """The tenant that it belongs to; None for a key of the operators."""
     last_used_at: str | None = None
     """Within an hour."""
     key: str | None = None
@@ -95,13 +97,16 @@ class SecurityAdmin:
         *,
         expires_in: str | float | None = None,
         certificate: str | None = None,
+        tenant: str | None = None,
     ) -> ApiRequest[ApiKeyInfo]:
         """Create an API key; the answer has it as `key`, this once. `expires_in` is a duration such as "90d".
 
         With a `certificate`, such as "DNS:billing.example", client certificates with that subject alternative name
-        stand for the key, which has no secret.
+        stand for the key, which has no secret. The key of a `tenant` reaches nothing else.
         """
         body = {"name": name, "roles": list(roles), "expires_in": expires_in, "certificate": certificate}
+        if tenant is not None:
+            body["tenant"] = tenant
         return json_request("POST", "/admin/keys", ApiKeyInfo, body, idempotent=False, unsure_hint=_UNSURE_KEY)
 
     @operation

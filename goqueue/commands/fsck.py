@@ -159,7 +159,7 @@ def _check(disk: SystemDisk, root: str, names: list[str], ends: dict[str, KnownE
 
 def _lost_topics(disk: SystemDisk, root: str, reports: list[LogReport]) -> "list[LostTopic]":
     """Find topics without a record whose first log is checked, and add a finding to the report of that log."""
-    from goqueue.broker.broker import CATALOG  # noqa: PLC0415
+    from goqueue.broker.internal_topics import CATALOG  # noqa: PLC0415
     from goqueue.broker.offline_catalog import find_lost_topics  # noqa: PLC0415
 
     by_topic: dict[str, LogReport] = {}

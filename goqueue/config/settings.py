@@ -279,6 +279,18 @@ class SchemasConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantsConfig:
+    """Tenants: teams that share the broker, each with names of its own."""
+
+    enabled: bool = _setting(
+        False,
+        BOOLEAN,
+        "Let operators create tenants, whose keys see nothing but their own topics, groups and schemas. Without it,"
+        " keys of tenants are refused.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Log lines on stderr."""
 
@@ -313,6 +325,7 @@ class Config:
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
     schemas: SchemasConfig = field(default_factory=SchemasConfig)
+    tenants: TenantsConfig = field(default_factory=TenantsConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 

@@ -20,6 +20,7 @@ _LISTS = {
     "key": "goqueue-admin key list",
     "role": "goqueue-admin role list",
     "silence": "goqueue-admin alert list --silences",
+    "tenant": "goqueue-admin tenant list",
     "transactional id": "goqueue-cli transaction list",
 }
 """The commands that list what is not listed by a command of its own name in `goqueue-cli`."""

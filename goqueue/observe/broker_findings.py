@@ -84,6 +84,7 @@ _REFUSED = {
     "keys": "no API key, role or rule can be created, changed or deleted",
     "audit": "administrative requests are refused, because they cannot be recorded",
     "schemas": "no schema, compatibility level or mode can be registered, changed or deleted",
+    "tenants": "no tenant can be created, changed or deleted",
 }
 
 
@@ -163,6 +164,10 @@ _LOST = {
     "schemas": (
         "versions of schemas may be missing, and deleted ones may be there again; lost ids are not given again",
         "check `goqueue-cli schema list`, and register what is missing with its id in the mode IMPORT",
+    ),
+    "tenants": (
+        "tenants may be missing, whose keys are refused, and suspended ones may be active again",
+        "check `goqueue-admin tenant list`; `tenant create --id ID --adopt` brings a missing one back with its data",
     ),
 }
 

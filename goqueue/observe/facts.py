@@ -9,7 +9,7 @@ from goqueue.quantities import format_disk
 from goqueue.storage.recovery import RemovedTail
 from goqueue.storage.segment_scan import Damage
 
-LogRole = Literal["topic", "topics", "groups", "transactions", "operations", "keys", "audit", "schemas"]
+LogRole = Literal["topic", "topics", "groups", "transactions", "operations", "keys", "audit", "schemas", "tenants"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goqueue.broker.broker import CATALOG, GROUPS, OPERATIONS, TRANSACTIONS, Broker
+from goqueue.broker.broker import Broker
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.topic import Topic
@@ -23,9 +23,11 @@ from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.queries import summarize_delays
 from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
 from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
+from goqueue.broker.internal_topics import CATALOG, GROUPS, OPERATIONS, TRANSACTIONS
 from goqueue.broker.losses import UnavailableLog
 from goqueue.broker.schemas.logs import SCHEMAS
 from goqueue.broker.security.logs import AUDIT, SECURITY
+from goqueue.broker.tenants.logs import TENANTS
 from goqueue.broker.transactions.records import TransactionMetadata
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -76,6 +78,7 @@ _ROLES: Mapping[str, LogRole] = {
     SECURITY: "keys",
     AUDIT: "audit",
     SCHEMAS: "schemas",
+    TENANTS: "tenants",
 }
 
 

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,20 +28,12 @@ from goqueue.broker.core.upkeep import CompactionResult
 from goqueue.broker.core.view import PartitionView
 from goqueue.broker.core.work import Callback, Job, Promise, Work
 from goqueue.broker.filters.search import Search
-from goqueue.broker.groups.coordinator import GroupCoordinator, GroupSettings
+from goqueue.broker.groups.coordinator import GroupCoordinator
 from goqueue.broker.operations.records import Author
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
 from goqueue.events import Signal
-from goqueue.limits import (
-    END_RECORD_SECONDS,
-    FILTER_PAUSE_SECONDS,
-    IN_FLIGHT_BYTES,
-    KIB,
-    MIB,
-    RETENTION_JUMP_PERCENT,
-    UPKEEP_SECONDS,
-)
+from goqueue.limits import END_RECORD_SECONDS, FILTER_PAUSE_SECONDS, KIB, MIB
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime.deferred import Deferred, Turn
@@ -51,7 +42,8 @@ from goqueue.runtime.event_logs import log_group_events, log_transaction_events
 from goqueue.runtime.event_loop import StallDetector
 from goqueue.runtime.group_runner import GroupRunner
 from goqueue.runtime.runner import completed_within
-from goqueue.runtime.tracer import Tracer, TracingSettings
+from goqueue.runtime.runtime_settings import RuntimeSettings
+from goqueue.runtime.tracer import Tracer
 from goqueue.runtime.transaction_runner import TransactionRunner
 from goqueue.runtime.upkeep_runner import UpkeepRunner
 from goqueue.storage import scan
@@ -69,15 +61,6 @@ _READERS = 4  # threads for cold reads and background work, which mostly wait fo
 _SEARCHERS = 1  # threads for filtered reads: they need a core, so there is one
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeSettings:
-    in_flight_bytes: int = IN_FLIGHT_BYTES
-    upkeep_seconds: float = UPKEEP_SECONDS
-    groups: GroupSettings = field(default_factory=GroupSettings)
-    retention_jump_percent: int = RETENTION_JUMP_PERCENT
-    tracing: TracingSettings = field(default_factory=TracingSettings)
 
 
 class Runtime:
@@ -126,6 +109,7 @@ class Runtime:
                 secrets.randbits,
                 self.settings.groups,
                 self.settings.retention_jump_percent,
+                has_tenants=self.settings.has_tenants,
             )
             self.stall_detector = StallDetector(self.broker.stall_free, self.clock)
             self.broker.open()

@@ -6,7 +6,7 @@ Verified keys and decisions are cached; `forget` drops both whenever a key, role
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from goqueue.errors import KeyNotFound, RoleNotFound, Unauthenticated
+from goqueue.errors import KeyNotFound, RoleNotFound, TenantsOff, Unauthenticated
 from goqueue.limits import DECISIONS_CACHED_MAX, VERIFIED_KEYS_MAX
 from goqueue.quantities import format_time, quoted
 from goqueue.security.api_key import KeyText, is_secret, parse_key
@@ -28,6 +28,8 @@ class Principal:
     roles: tuple[str, ...]
     grants: tuple[Grant, ...]
     valid_until_ns: int | None
+    tenant: str = ""
+    """The id of the tenant that the key belongs to; empty for one of the operators."""
     decisions: dict[tuple[Action, ResourceKind, str], bool] = field(default_factory=dict)
     is_used: bool = False
     """Set with each request; the owner of the last uses resets it."""
@@ -51,9 +53,11 @@ class Principal:
 class Authorizer:
     """Verifies keys and decides, from a state that only records change."""
 
-    def __init__(self, state: SecurityState, now_ns: Callable[[], int]) -> None:
+    def __init__(self, state: SecurityState, now_ns: Callable[[], int], *, has_tenants: bool = False) -> None:
+        """Keys of tenants are refused unless the broker `has_tenants`: their boundary would not be checked."""
         self._state = state
         self._now_ns = now_ns
+        self._has_tenants = has_tenants
         self.verified: dict[str | ClientCertificate, Principal] = {}
         """By the text of the key, or the certificate."""
 
@@ -86,6 +90,11 @@ class Authorizer:
         return self._remember(text, key, valid_until_ns)
 
     def _remember(self, shown: str | ClientCertificate, key: KeyRecord, valid_until_ns: int | None) -> Principal:
+        if key.tenant and not self._has_tenants:
+            raise TenantsOff(
+                f"the API key {quoted(key.name)} belongs to tenant {quoted(key.tenant)}, but this broker has none",
+                hint="start the broker with tenants.enabled: true",
+            )
         principal = self.principal_of(key, valid_until_ns)
         if len(self.verified) >= VERIFIED_KEYS_MAX:
             self.verified.clear()
@@ -127,7 +136,7 @@ class Authorizer:
         raise Unauthenticated("the API key is not valid: it was revoked, or is of another broker", hint=_NEW)
 
     def principal_of(self, key: KeyRecord, valid_until_ns: int | None) -> Principal:
-        return Principal(key.principal, key.id, key.roles, tuple(self._grants(key)), valid_until_ns)
+        return Principal(key.principal, key.id, key.roles, tuple(self._grants(key)), valid_until_ns, key.tenant)
 
     def _grants(self, key: KeyRecord) -> Iterator[Grant]:
         for role in key.roles:

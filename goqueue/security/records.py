@@ -30,6 +30,8 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """The name of client certificates that stand for this key, which has no secret then; see `client_certificates`."""
     used_ns: int | None = None
     """When it was last used, within an hour."""
+    tenant: str = ""
+    """The tenant that it belongs to; empty for a key of the broker's operators."""
 
     @property
     def principal(self) -> str:

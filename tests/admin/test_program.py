@@ -31,4 +31,4 @@ def test_what_is_typed_wrongly_is_told_with_what_was_meant(words: list[str], sai
 def test_only_commands_about_alerts_keys_and_tls_change_anything() -> None:
     ours = [command for command in PROGRAM.commands if not command.path.startswith("config ")]
     changing = {command.path.partition(" ")[0] for command in ours if command.effect != "read"}
-    assert changing == {"acl", "alert", "key", "role", "tls"}
+    assert changing == {"acl", "alert", "key", "role", "tenant", "tls"}

@@ -40,7 +40,7 @@ _EXAMPLES = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    with secured(tmp_path_factory.mktemp("permissions")) as found:
+    with secured(tmp_path_factory.mktemp("permissions"), tenants__enabled="true") as found:
         rules = [
             {"kind": one.kind, "pattern": one.pattern, "match": one.match, "actions": list(one.actions)}
             for one in _OWN_RULES
@@ -148,7 +148,7 @@ _OPEN = {name for name, row in _ROWS.items() if row.permission.is_open}
 _WITHOUT_RESOURCE = {"POST /messages/ack", "POST /messages/nack", "POST /messages/reject", "POST /messages/visibility"}
 _DESTRUCTIVE = {
     "DELETE /topics/{topic}", "PUT /mode", "PUT /mode/{subject}", "PUT /config", "DELETE /config", "DELETE /mode",
-    "POST /admin/keys", "POST /admin/roles", "POST /admin/acls",
+    "POST /admin/keys", "POST /admin/roles", "POST /admin/acls", "POST /admin/tenants",
 }  # fmt: skip
 
 

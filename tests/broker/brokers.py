@@ -60,14 +60,22 @@ class Running:
     """A broker without threads: `flush` makes the disk work and calls back."""
 
     def __init__(
-        self, disk: FaultyDisk | None = None, clock: ManualClock | None = None, flush: FlushMode = "always"
+        self,
+        disk: FaultyDisk | None = None,
+        clock: ManualClock | None = None,
+        flush: FlushMode = "always",
+        *,
+        has_tenants: bool = False,
     ) -> None:
+        self._has_tenants = has_tenants
         self.disk = disk or FaultyDisk()
         self.clock = clock or ManualClock()
         self.mode: FlushMode = flush
         self.store = open_store(self.disk, self.clock, flush=flush, segment_bytes=SEGMENT_BYTES, tail_bytes=1)
         chance = Random(0).getrandbits
-        self.broker = Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), chance)
+        self.broker = Broker(
+            self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), chance, has_tenants=has_tenants
+        )
         self.broker.open()
 
     def flush(self) -> None:
@@ -77,7 +85,7 @@ class Running:
 
     def crash(self, keep: Keep = "synced") -> "Running":
         """The next broker, after the power went."""
-        return Running(self.disk.crash(keep), self.clock, self.mode)
+        return Running(self.disk.crash(keep), self.clock, self.mode, has_tenants=self._has_tenants)
 
     def after_crash(self, keep: Keep) -> "Running":
         """The next broker after a power loss; this one can crash again in another way."""

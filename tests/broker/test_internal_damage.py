@@ -6,7 +6,7 @@ from functools import cache
 import msgspec
 import pytest
 
-from goqueue.broker.broker import CATALOG, GROUPS, TRANSACTIONS
+from goqueue.broker.internal_topics import CATALOG, GROUPS, TRANSACTIONS
 from goqueue.errors import LogExists, LogFenced, TransactionNotOpen
 from goqueue.storage import frame
 from goqueue.testing.disk import FaultyDisk

@@ -2,11 +2,11 @@
 
 import pytest
 
-from goqueue.broker.broker import CATALOG
 from goqueue.broker.core.epochs import begin_epoch, load_epochs
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.broker.delay.cleanup import clean_delayed_log
+from goqueue.broker.internal_topics import CATALOG
 from goqueue.errors import LogFenced
 from goqueue.storage import frame
 from goqueue.storage.check import check_segment, plan_check

@@ -13,15 +13,18 @@ _STATUS: dict[type[GoQueueError], int] = {
     kind: status
     for status, kinds in {
         401: (errors.Unauthenticated,),
-        403: (errors.HostNotAllowed, errors.OriginNotAllowed, errors.PermissionDenied),
+        403: (
+            errors.HostNotAllowed, errors.OriginNotAllowed, errors.PermissionDenied, errors.TenantDisabled,
+            errors.TenantSuspended,
+        ),
         404: (
             errors.DelayedNotFound, errors.EndpointNotFound, errors.GroupNotFound, errors.KeyNotFound,
             errors.LogNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
             errors.RoleNotFound, errors.RuleNotFound, errors.SchemaDeletionRefused, errors.SchemaNotFound,
             errors.SchemaVersionNotFound, errors.SegmentNotFound,
-            errors.SilenceNotFound, errors.SubjectNotFound, errors.SubjectSettingNotFound, errors.TopicNotFound,
-            errors.TraceNotFound,
+            errors.SilenceNotFound, errors.SubjectNotFound, errors.SubjectSettingNotFound,
+            errors.TenantNotFound, errors.TopicNotFound, errors.TraceNotFound,
         ),
         405: (errors.MethodNotAllowed,),
         408: (errors.RequestTimedOut,),
@@ -32,7 +35,8 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.CertificateInvalid, errors.LastAdministrator, errors.LeaseExpired,
             errors.LogExists, errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated,
             errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.RoleExists,
-            errors.RoleInUse, errors.SchemaIncompatible, errors.SequenceOutOfOrder,
+            errors.RoleInUse, errors.SchemaIncompatible, errors.SequenceOutOfOrder, errors.TenantBeingDeleted,
+            errors.TenantExists,
             errors.TopicBusy, errors.TopicExists, errors.TransactionAborted, errors.TransactionFull,
             errors.TransactionNotOpen, errors.UnknownProducer,
         ),

@@ -346,6 +346,22 @@ class SchemaRegistry:
         if self._next.mode_in_force(subject) in _READ_ONLY:
             raise _read_only(subject)
 
+    # --- all subjects with a prefix ---
+
+    def subjects_of(self, prefix: str) -> list[str]:
+        """Return the subjects that have versions, a configuration or a mode, and begin with a prefix."""
+        state = self._next.state
+        return sorted(name for name in {*state.subjects, *state.configs, *state.modes} if name.startswith(prefix))
+
+    def forget_subjects(self, prefix: str) -> Work[None]:
+        """Delete all subjects with a prefix permanently, whatever refers to them or is their mode."""
+        state, names = self._next.state, self.subjects_of(prefix)
+        gone = [version for name in names for version in self._next.history(name, "all")]
+        records = self._deletions(gone, permanent=True)
+        records += (ConfigDeleted(name) for name in names if name in state.configs)
+        records += (ModeDeleted(name) for name in names if name in state.modes)
+        yield from self._record(records)
+
     def stats(self) -> dict[str, Any]:
         """Return numbers about the committed state."""
         state, live, deleted, subjects = self.queries.state, 0, 0, 0

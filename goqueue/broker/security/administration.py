@@ -82,7 +82,13 @@ class SecurityAdministration:
         return found
 
     def create_key(
-        self, name: str, roles: Iterable[str], expires_ns: int | None, author: str, certificate: str | None = None
+        self,
+        name: str,
+        roles: Iterable[str],
+        expires_ns: int | None,
+        author: str,
+        certificate: str | None = None,
+        tenant: str = "",
     ) -> Work[tuple[KeyRecord, str | None]]:
         """Return the record of a new key, and its text, which is kept nowhere.
 
@@ -109,6 +115,7 @@ class SecurityAdministration:
             created_by=author,
             expires_ns=expires_ns,
             certificate=certificate,
+            tenant=tenant,
         )
         yield from self._record([record])
         return record, text if certificate is None else None
@@ -154,7 +161,8 @@ class SecurityAdministration:
     def revoke_key(self, name: str) -> Work[KeyRecord]:
         """Revoke a key, and delete its rules: a later key of that name must not get them."""
         gone = self.key(name)
-        if ADMIN in gone.roles and not any(self._is_admin(one) for one in self.state.keys.values() if one is not gone):
+        others = (one for one in self.state.keys.values() if one is not gone)
+        if ADMIN in gone.roles and not gone.tenant and not any(map(self._is_admin, others)):
             raise LastAdministrator(
                 f"{quoted(gone.name)} is the last valid API key with the role {ADMIN}",
                 hint="create another one first; without any, `goqueue key create --data-dir` does while the broker is "
@@ -165,7 +173,10 @@ class SecurityAdministration:
         return gone
 
     def _is_admin(self, key: KeyRecord) -> bool:
-        return ADMIN in key.roles and (key.expires_ns is None or key.expires_ns > self.clock.now_ns())
+        """Return whether a key may change all others. One of a tenant may not."""
+        return (
+            ADMIN in key.roles and not key.tenant and (key.expires_ns is None or key.expires_ns > self.clock.now_ns())
+        )
 
     @property
     def has_admin(self) -> bool:

@@ -17,6 +17,7 @@ from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.tasks import opened
+from goqueue.client.tenant_requests import TenantAdmin
 from goqueue.client.times import seconds
 from goqueue.client.trace_requests import TraceAdmin
 from goqueue.client.transaction_requests import TransactionAdmin
@@ -50,6 +51,7 @@ class AsyncClient(
     SchemaAdmin,
     TraceAdmin,
     AlertAdmin,
+    TenantAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of tasks may share it.

@@ -17,6 +17,7 @@ from goqueue.client.operation_requests import OperationAdmin
 from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
+from goqueue.client.tenant_requests import TenantAdmin
 from goqueue.client.threads import opened
 from goqueue.client.times import seconds
 from goqueue.client.trace_requests import TraceAdmin
@@ -51,6 +52,7 @@ class Client(
     SchemaAdmin,
     TraceAdmin,
     AlertAdmin,
+    TenantAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of threads may share it.

@@ -5,9 +5,9 @@ import weakref
 
 import pytest
 
-from goqueue.broker.broker import TRANSACTIONS
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.internal_topics import TRANSACTIONS
 from goqueue.errors import LogClosed, ProducerNotFound, TransactionNotOpen
 from goqueue.limits import TRANSACTION_LOGS
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep

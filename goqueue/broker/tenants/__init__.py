@@ -1,0 +1,1 @@
+"""Tenants: teams that share a broker, each with names of its own."""

@@ -1,0 +1,24 @@
+"""The internal topic of tenants."""
+
+from collections.abc import Callable
+
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.topic import TopicSettings
+from goqueue.broker.tenants.administration import TenantAdministration
+from goqueue.broker.tenants.limits import LOG_SEGMENT_BYTES
+from goqueue.broker.tenants.removal import OwnedResources
+from goqueue.clock import Clock
+from goqueue.storage.disk import Disk
+
+TENANTS = "__tenants"
+_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=LOG_SEGMENT_BYTES)
+
+
+def open_tenants(
+    open_internal: Callable[[str, TopicSettings], list[Partition]], disk: Disk, clock: Clock, broker: OwnedResources
+) -> TenantAdministration:
+    """Open the log, and rebuild the tenants from it."""
+    (partition,) = open_internal(TENANTS, _SETTINGS)
+    tenants = TenantAdministration(partition, disk, clock, broker)
+    tenants.journal.open()
+    return tenants
