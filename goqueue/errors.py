@@ -284,6 +284,10 @@ class SchemaVersionNotFound(CallerError):
     """The subject has no version with this number."""
 
 
+class SchemaViolation(CallerError):
+    """Messages do not match the schemas of their topic, and none was stored; `details["problems"]` lists the first."""
+
+
 class SegmentNotFound(CallerError):
     """No segment begins at this offset any more, or it was replaced."""
 

@@ -28,6 +28,7 @@ from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
+from goqueue.runtime.payload_check_runner import PayloadCheckRunner
 from goqueue.runtime.runtime import Runtime
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -142,12 +143,14 @@ class ApiContext:
     """None if the broker has neither authentication nor tenants."""
     certificates: CertificateStore | None = None
     """None if the broker listens without TLS, or another server listens."""
+    payload_checks: PayloadCheckRunner = field(init=False)
     gatherer: DoctorFactsCollector = field(init=False)
     alerts: AlertRunner = field(init=False)
     """Set by the service."""
     scraper: MetricsScraper = field(init=False)
 
     def __post_init__(self) -> None:
+        self.payload_checks = PayloadCheckRunner(self.runtime)
         self.gatherer = DoctorFactsCollector(
             self.runtime,
             self.history,

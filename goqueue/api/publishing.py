@@ -152,6 +152,8 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
         encoded = encoder.encode_all(messages)
     else:
         encoded = await _encode_in_turns(messages, encoder)
+    if topic.validation:
+        await call.app.payload_checks.check(topic, [one.frame for one in encoded])
     if len(encoded) == 1 and transaction is None:
         return [await _publish_one(call, topic, messages[0], encoded[0])]
     if transaction is None:
@@ -372,6 +374,8 @@ async def _append_section(
         partition, bytes_max = topic.partition(number), topic.settings.max_message_bytes
         if is_delayed:
             partition = delayed_log(call, partition)
+        if topic.validation:
+            await call.app.payload_checks.check_section(topic, partition, content)
         if transaction is not None:
             return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max, routing)
         return await call.runtime.publish(partition, content, bytes_max, routing, _LEVELS[call.query.acks])

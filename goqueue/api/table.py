@@ -71,7 +71,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint("GET", "/topics", topics.list_topics, "List topics", answer_example={"topics": ["orders", "refunds"]}),
         Endpoint(
             "POST", "/topics", topics.create, "Create a topic", body=topics.CreateTopicRequest, status=201,
-            errors=(*NO_TOPIC, errors.TopicExists, errors.LogExists, *UNWRITABLE),
+            errors=(*NO_TOPIC, errors.TopicExists, errors.LogExists, errors.SchemasUnavailable, *UNWRITABLE),
             example={"name": "orders", "num_partitions": 6, "retention_hours": 72},
             answer_example={"name": "orders", "partitions": 6, "created": True, "operation": 17},
         ),
@@ -83,7 +83,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "PATCH", "/admin/topics/{topic}", topics.alter, "Change a topic's settings",
-            body=topics.AlterTopicRequest, errors=(*NO_TOPIC, *UNWRITABLE), example={"retention_hours": 24},
+            body=topics.AlterTopicRequest, errors=(*NO_TOPIC, errors.SchemasUnavailable, *UNWRITABLE),
+            example={"retention_hours": 24},
         ),
         Endpoint(
             "POST", "/admin/topics/{topic}/compact", topics.compact, "Compact a topic now; answers when it is done",
@@ -142,7 +143,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors=(
                 *NOT_IN_TRANSACTION, *NO_PARTITION, errors.FrameInvalid, errors.ChecksumMismatch,
                 errors.MessageTooLarge, errors.SequenceOutOfOrder, errors.PartitionCountStale, errors.BrokerOverloaded,
-                *UNWRITABLE,
+                errors.SchemaViolation, errors.SchemasUnavailable, *UNWRITABLE,
             ),
             example={"messages": [_MESSAGE]}, answer_example=_STORED,
         ),

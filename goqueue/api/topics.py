@@ -17,8 +17,9 @@ from goqueue.broker.core.topic import Partitions, Topic, TopicSettings, TopicSpe
 from goqueue.broker.core.view import count_messages
 from goqueue.errors import GoQueueError
 from goqueue.observe.history import TopicRates
-from goqueue.quantities import format_time
+from goqueue.quantities import format_time, quoted
 from goqueue.runtime.event_loop import TimeSlices
+from goqueue.schemas.formats import refuse_unless_all_installed
 
 _Name = Annotated[str, Meta(min_length=1, description="1 to 255 of A-Z a-z 0-9 . _ -")]
 
@@ -145,6 +146,7 @@ async def create(call: ApiCall) -> CreateTopicResponse:
     settings = _given(call.body)
     call.access.require("create", "topic", settings["name"])
     check_dead_letter_topic(call, settings)
+    _check_validation(settings)
     is_auto = settings.pop("auto")
     if is_auto and not call.app.auto_create:
         call.runtime.broker.topic(settings["name"])
@@ -164,6 +166,15 @@ def new_topic(app: ApiContext, name: str, partitions: int | None, settings: dict
         partitions=partitions or app.default_partitions,
         settings=TopicSettings(**{**app.default_settings, **settings}),
     )
+
+
+def _check_validation(given: dict[str, Any], before: TopicSettings | None = None) -> None:
+    """Refuse settings that need packages which are not installed: every publish would be refused."""
+    for part in ("value", "key"):
+        names = (f"{part}_validation", f"{part}_subject")
+        how, naming = (given.get(name, getattr(before or TopicSettings(), name)) for name in names)
+        if not given.keys().isdisjoint(names) and (how == "payload" or (how == "id" and naming != "topic")):
+            refuse_unless_all_installed(f"{names[0]} {quoted(how)} with {names[1]} {quoted(naming)}")
 
 
 def _given(body: Struct) -> dict[str, Any]:
@@ -206,6 +217,7 @@ class AlterTopicResponse(TopicResponse):
 async def alter(call: ApiCall) -> AlterTopicResponse:
     changes, name, given = call.runtime.broker.changes, call.parameters["topic"], _given(call.body)
     check_dead_letter_topic(call, given)
+    _check_validation(given, call.runtime.broker.topic(name).settings)
     operation, topic = await call.runtime.decide(changes.alter_topic(author_of(call), name, given))
     described = msgspec.structs.asdict(await _described(call, topic))
     return AlterTopicResponse(**described, operation=operation)

@@ -40,7 +40,7 @@ TRANSACTION_ENDPOINTS = (
         body_bytes=None, decode_large=publish_body.decode_publish_in,
         errors=(
             *NOT_IN_TRANSACTION, *NO_PARTITION, errors.MessageTooLarge, errors.SequenceOutOfOrder,
-            errors.BrokerOverloaded, *UNWRITABLE,
+            errors.BrokerOverloaded, errors.SchemaViolation, errors.SchemasUnavailable, *UNWRITABLE,
         ),
         example={"producer_id": 7, "epoch": 3, "topic": "orders", "key": "user-42", "value": "paid"},
         answer_example={"partition": 1, "offset": 1024, "duplicate": False, "delayed": False},

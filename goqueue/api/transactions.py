@@ -288,6 +288,8 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
     topic = await publishable_topic(call, body.topic)
     encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=True)
     (content,) = encoder.encode_all([body])
+    if topic.validation:
+        await call.app.payload_checks.check(topic, [content.frame], place="")
     is_delayed, count = content.due_ns is not None, 0
     while count != len(topic.partitions):  # partitions may be added while this waits
         count = len(topic.partitions)

@@ -26,3 +26,7 @@ class TopicSettings(GroupSettings, total=False):
     lane_weights: tuple[int, int, int, int, int]
     lane_boost_seconds: float
     trace_sampling: float | None
+    value_validation: Literal["none", "id", "payload"]
+    value_subject: Literal["topic", "record", "topic-record"]
+    key_validation: Literal["none", "id", "payload"]
+    key_subject: Literal["topic", "record", "topic-record"]

@@ -26,6 +26,16 @@ def schema_format(kind: SchemaKind) -> SchemaFormat:
     return cast("SchemaFormat", getattr(import_module(module), name)())
 
 
+def refuse_unless_all_installed(need: str) -> None:
+    """Raise `SchemasUnavailable` unless schemas of every format can be read, which `need` needs."""
+    missing = [library for _, _, library in _MODULES.values() if not _is_installed(library)]
+    if missing:
+        raise SchemasUnavailable(
+            f"{need} needs the packages {' and '.join(missing)}, which are not installed",
+            hint="pip install 'goqueue[schemas]' where the broker runs",
+        )
+
+
 def _is_installed(library: str) -> bool:
     try:
         return find_spec(library) is not None

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from goqueue.errors import SchemaInvalid
 from goqueue.schemas import limits
+from goqueue.schemas.framing import FIRST_MESSAGE
 
 ROOT = "#"
 """The path of the whole schema; paths of parts continue it: `#/properties/id`, `#/Order/lines`, `#/Order.total`."""
@@ -75,6 +76,11 @@ class ParsedSchema(ABC):
     def names(self) -> tuple[str, ...]:
         """The full names that naming strategies use: records, messages, or the title. The first is the main one."""
 
+    @cached_property
+    def names_by_indexes(self) -> Mapping[tuple[int, ...], str]:
+        """The full names of messages by their message indexes; formats without indexes have one message, the first."""
+        return {FIRST_MESSAGE: self.names[0]} if self.names else {}
+
     def _digest(self, text: str) -> bytes:
         digest = hashlib.sha256(f"{self.kind}\0{text}".encode())
         for reference in sorted(self.references, key=lambda reference: reference.name):
@@ -90,6 +96,9 @@ class PayloadValidator(Protocol):
 
         The payload is what follows the schema id. With Protobuf it begins with the message indexes.
         """
+
+    def is_valid(self, payload: bytes) -> bool:
+        """Return whether there are no problems, in less time than it takes to name them."""
 
 
 class SchemaFormat(Protocol):

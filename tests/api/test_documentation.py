@@ -16,7 +16,11 @@ GIVEN_OUT = re.compile(r"\b(?:[0-9a-z]{33}|(?<=-)[0-9a-f]{16}|(?<!\.)[0-9]{13,16
 
 
 @pytest.mark.parametrize(
-    "name", ["http.md", "groups.md", "filters.md", "delayed.md", "priorities.md", "registry.md", "transactions.md"]
+    "name",
+    [
+        *("http.md", "groups.md", "filters.md", "delayed.md", "priorities.md"),
+        *("registry.md", "schemas.md", "transactions.md"),
+    ],
 )
 def test_documented_examples_print_the_documented_output(broker: LocalBroker, name: str) -> None:
     page = (DOCS / name).read_text(encoding="utf-8")

@@ -24,6 +24,10 @@ DEFAULTS = {
     "max_retry_delay": None,
     "visibility_timeout": None,
     "dead_letter_topic": None,
+    "value_validation": "none",
+    "value_subject": "topic",
+    "key_validation": "none",
+    "key_subject": "topic",
 }
 
 
@@ -44,6 +48,10 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
         "max_retry_delay": 600.0,
         "visibility_timeout": 0.5,
         "dead_letter_topic": "failed",
+        "value_validation": "payload",
+        "value_subject": "record",
+        "key_validation": "id",
+        "key_subject": "topic-record",
     }
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True, "operation": 1})

@@ -6,7 +6,7 @@ import pytest
 
 from goqueue.errors import SchemasUnavailable
 from goqueue.schemas.compatibility import CompatibilityLevel, incompatibility_messages
-from goqueue.schemas.formats import schema_format
+from goqueue.schemas.formats import refuse_unless_all_installed, schema_format
 from goqueue.schemas.schema_format import ParsedSchema, SchemaKind
 
 AVRO = schema_format(SchemaKind.AVRO)
@@ -22,6 +22,9 @@ def test_missing_extra_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(SchemasUnavailable, match="jsonschema_rs, which is not installed") as caught:
         schema_format.__wrapped__(SchemaKind.JSON)
     assert caught.value.hint == "pip install 'goqueue[schemas]'"
+
+    with pytest.raises(SchemasUnavailable, match="a setting needs the packages jsonschema_rs, which"):
+        refuse_unless_all_installed("a setting")
 
 
 def version(*fields: str) -> ParsedSchema:

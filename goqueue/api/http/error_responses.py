@@ -42,7 +42,9 @@ _STATUS: dict[type[GoQueueError], int] = {
         ),
         413: (errors.MessageTooLarge, errors.RequestTooLarge),
         415: (errors.MediaTypeUnsupported,),
-        422: (errors.RegistryValueInvalid, errors.SchemaChangeRefused, errors.SchemaInvalid),
+        422: (
+            errors.RegistryValueInvalid, errors.SchemaChangeRefused, errors.SchemaInvalid, errors.SchemaViolation,
+        ),
     }.items()
     for kind in kinds
 }  # fmt: skip

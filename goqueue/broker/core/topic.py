@@ -17,6 +17,7 @@ from goqueue.broker.core.lane_scheduler import LanePolicy
 from goqueue.broker.core.names import check_name, check_new_name
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import Splits
+from goqueue.broker.core.validation_settings import Validation, validation_rules
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
@@ -39,6 +40,7 @@ from goqueue.limits import (
 )
 from goqueue.partitioner import Partitioner, hash_function, partition_of
 from goqueue.quantities import quoted
+from goqueue.schemas.subject_names import SubjectNaming
 
 Partitions = Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX, description="How many partitions it has.")]
 
@@ -141,6 +143,24 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "they are dropped and counted."
         ),
     ] = None
+    value_validation: Annotated[
+        Validation,
+        msgspec.Meta(
+            description="What publishing checks: nothing, that the schema id of a value is one of its subject, or the"
+            " value."
+        ),
+    ] = "none"
+    value_subject: Annotated[
+        SubjectNaming,
+        msgspec.Meta(
+            description="The subject with the schemas of values: `TOPIC-value`, the full name of the record, or "
+            "`TOPIC-` with that name."
+        ),
+    ] = "topic"
+    key_validation: Annotated[Validation, msgspec.Meta(description="The same for keys.")] = "none"
+    key_subject: Annotated[
+        SubjectNaming, msgspec.Meta(description="The subject with the schemas of keys; `topic` means `TOPIC-key`.")
+    ] = "topic"
 
     def delivery(self) -> DeliverySettings:
         return DeliverySettings(**{name: getattr(self, name) for name in DELIVERY_FIELDS})
@@ -183,6 +203,8 @@ class Topic:
         self._turn = 0
         self.lane_policy = settings.lane_policy()
         self.delivery = settings.delivery()
+        self.validation = validation_rules(settings)
+        """How messages are checked when they are published; empty if they are not."""
 
     @property
     def size(self) -> int:
@@ -198,6 +220,7 @@ class Topic:
         self._hash = hash_function(settings.partitioner)
         self.lane_policy = settings.lane_policy()
         self.delivery = settings.delivery()
+        self.validation = validation_rules(settings)
 
     def partition(self, number: int) -> Partition:
         if not 0 <= number < len(self.partitions):

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from goqueue.schemas.protobuf.protobuf_format import ProtobufSchema
 
 
-class _Source(NamedTuple):
+class SchemaSource(NamedTuple):
     """A text with those that it refers to, by the names that it uses."""
 
     kind: SchemaKind
     text: str
-    references: tuple[tuple[str, "_Source"], ...]
+    references: tuple[tuple[str, "SchemaSource"], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class SchemaParser:
         kind = _kind(given.kind)
         if not given.text:
             raise SchemaInvalid("the schema is empty", hint="send its text in the field schema", path="#", reason="")
-        source = _Source(kind, given.text, _sources(state, given.references))
+        source = SchemaSource(kind, given.text, _sources(state, given.references))
         checked: CheckedSchema = yield partial(_checked, source, given, normalize=normalize)
         return checked
 
@@ -65,7 +65,7 @@ class SchemaParser:
         if level is CompatibilityLevel.NONE or not earlier:
             return []
         needed = earlier if level.is_transitive else earlier[-1:]
-        known = [self._parsed.get(one.id) or _source_of(state, one.content) for one in needed]
+        known = [self._parsed.get(one.id) or source_of(state, one.content) for one in needed]
         answer: tuple[list[ParsedSchema], list[str]] = yield partial(_compared, level, new, known)
         parsed, messages = answer
         for record, schema in zip(needed, parsed, strict=True):
@@ -74,7 +74,7 @@ class SchemaParser:
 
     def encoded(self, state: RegistryState, record: VersionRecord) -> Work[str]:
         """Return a file of Protobuf as base64 of its descriptor."""
-        known = self._parsed.get(record.id) or _source_of(state, record.content)
+        known = self._parsed.get(record.id) or source_of(state, record.content)
         answer: tuple[ParsedSchema, str] = yield partial(_encoded, known)
         self._keep(record.id, answer[0])
         return answer[1]
@@ -100,7 +100,7 @@ def _kind(text: str) -> SchemaKind:
 
 def _sources(
     state: RegistryState, references: Sequence[ReferenceRecord], depth: int = 0
-) -> tuple[tuple[str, _Source], ...]:
+) -> tuple[tuple[str, SchemaSource], ...]:
     """Collect the texts of references, and of what those refer to."""
     if len(references) > SCHEMA_REFERENCES_MAX or depth > SCHEMA_DEPTH_MAX:
         raise _refused(f"more than {SCHEMA_REFERENCES_MAX} references, or {SCHEMA_DEPTH_MAX} of them in a row")
@@ -112,12 +112,12 @@ def _sources(
                 f"no schema has the subject {quoted(one.subject)} and the version {one.version}, which the reference "
                 f"{quoted(one.name)} names"
             )
-        found.append((one.name, _source_of(state, record.content, depth + 1)))
+        found.append((one.name, source_of(state, record.content, depth + 1)))
     return tuple(found)
 
 
-def _source_of(state: RegistryState, content: SchemaContent, depth: int = 0) -> _Source:
-    return _Source(SchemaKind(content.kind), content.text, _sources(state, content.references, depth))
+def source_of(state: RegistryState, content: SchemaContent, depth: int = 0) -> SchemaSource:
+    return SchemaSource(SchemaKind(content.kind), content.text, _sources(state, content.references, depth))
 
 
 def _refused(reason: str) -> SchemaInvalid:
@@ -127,17 +127,18 @@ def _refused(reason: str) -> SchemaInvalid:
 # --- jobs ---
 
 
-def _parsed(source: _Source, known: dict[int, ParsedSchema]) -> ParsedSchema:
+def parse_source(source: SchemaSource, known: dict[int, ParsedSchema] | None = None) -> ParsedSchema:
     """Parse a text after its references. `known` has what was parsed for the same text already."""
+    known = {} if known is None else known
     done = known.get(id(source))
     if done is None:
-        references = [SchemaReference(name, _parsed(needed, known)) for name, needed in source.references]
+        references = [SchemaReference(name, parse_source(needed, known)) for name, needed in source.references]
         done = known[id(source)] = schema_format(source.kind).parse(source.text, references)
     return done
 
 
-def _checked(source: _Source, given: SchemaContent, *, normalize: bool) -> CheckedSchema:
-    parsed = _parsed(source, {})
+def _checked(source: SchemaSource, given: SchemaContent, *, normalize: bool) -> CheckedSchema:
+    parsed = parse_source(source)
     content = SchemaContent(
         kind=given.kind,
         text=parsed.normalized_text if normalize else parsed.text,
@@ -148,13 +149,13 @@ def _checked(source: _Source, given: SchemaContent, *, normalize: bool) -> Check
     return CheckedSchema(content, content.digest(), parsed)
 
 
-def _encoded(known: ParsedSchema | _Source) -> tuple[ParsedSchema, str]:
-    schema = _parsed(known, {}) if isinstance(known, _Source) else known
+def _encoded(known: ParsedSchema | SchemaSource) -> tuple[ParsedSchema, str]:
+    schema = parse_source(known) if isinstance(known, SchemaSource) else known
     return schema, cast("ProtobufSchema", schema).encoded_descriptor
 
 
 def _compared(
-    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[ParsedSchema | _Source]
+    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[ParsedSchema | SchemaSource]
 ) -> tuple[list[ParsedSchema], list[str]]:
-    parsed = [_parsed(one, {}) if isinstance(one, _Source) else one for one in earlier]
+    parsed = [parse_source(one) if isinstance(one, SchemaSource) else one for one in earlier]
     return parsed, incompatibility_messages(schema_format(new.kind), level, new, parsed)

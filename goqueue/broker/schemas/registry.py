@@ -13,6 +13,7 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.schemas.limits import REGISTRY_BYTES_MAX, SUBJECT_CHARACTERS_MAX, VERSION_BYTES
 from goqueue.broker.schemas.parsing import CheckedSchema, SchemaParser
+from goqueue.broker.schemas.payload_checks import PayloadChecker
 from goqueue.broker.schemas.queries import (
     Mode,
     RegistryQueries,
@@ -65,6 +66,8 @@ class SchemaRegistry:
         self._next = RegistryQueries(state)
         """Answers from what will be committed if no disk refuses it."""
         self._parser = SchemaParser()
+        self.checker = PayloadChecker(lambda: self.queries.state)
+        """Checks messages by what is committed."""
 
     def open(self) -> None:
         """Rebuild the state from the log."""

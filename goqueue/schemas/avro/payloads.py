@@ -53,6 +53,9 @@ class AvroValidator:
             return [PayloadProblem("", f"{len(payload) - end:,} bytes follow the value")]
         return []
 
+    def is_valid(self, payload: bytes) -> bool:
+        return not self.problems(payload)
+
 
 class _Compiler:
     def __init__(self) -> None:

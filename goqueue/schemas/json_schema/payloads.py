@@ -37,6 +37,12 @@ class JsonValidator:
         except (RecursionError, ValueError) as error:
             return [PayloadProblem("", shortened(str(error)))]
 
+    def is_valid(self, payload: bytes) -> bool:
+        try:
+            return bool(self._is_valid(self._decode(payload)))
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return False
+
     def _explain(self, value: Any) -> list[PayloadProblem]:
         errors_max = self._width * _count(value, limits.PAYLOAD_LISTED_ERRORS_MAX)
         if errors_max <= limits.PAYLOAD_DETAILED_ERRORS_MAX:

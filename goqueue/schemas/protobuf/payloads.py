@@ -28,6 +28,9 @@ class MessageValidator:
         missing = islice(message.FindInitializationErrors(), limits.PAYLOAD_PROBLEMS_MAX)
         return [PayloadProblem("/" + path.replace(".", "/"), "the required field is missing") for path in missing]
 
+    def is_valid(self, payload: bytes) -> bool:
+        return not self.problems(payload)
+
 
 class ProtobufValidator:
     """Validates payloads that begin with message indexes."""
@@ -47,3 +50,6 @@ class ProtobufValidator:
         if validator is None:
             return [PayloadProblem("", f"the schema has no message with the indexes {list(indexes)}")]
         return validator.problems(payload[at:])
+
+    def is_valid(self, payload: bytes) -> bool:
+        return not self.problems(payload)

@@ -1,6 +1,6 @@
 """Protobuf as a format: parsing, compatibility, payloads."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -60,6 +60,10 @@ class ProtobufSchema(ParsedSchema):
     def encoded_descriptor(self) -> str:
         """The file as base64 of its descriptor."""
         return encode_descriptor(self.file)
+
+    @cached_property
+    def names_by_indexes(self) -> Mapping[tuple[int, ...], str]:
+        return {indexes: name for name, indexes in self.indexed_messages()}
 
     def message_class(self, name: str) -> Any:
         return GetMessageClass(self.pool.FindMessageTypeByName(name))
