@@ -17,23 +17,22 @@ What must stay true:
   next one has another epoch.
 """
 
-import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from goqueue.client.delivery import BatchSlot, DueHeader, FrameFields, OffsetPieces, SendBatch, concluded
+from goqueue.client.section_encoding import encode_section, fields_of, open_section, with_producer_header
+from goqueue.client.violations import divide_by_errors, without_messages
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
 from goqueue.partitioner import Hash, partition_of
-from goqueue.storage.frame import NO_HEADERS, Buffer, decode, encode, encode_headers, key_at, measure
-from goqueue.wire.sections import DELAYED, PRODUCER, PRODUCER_HEADER_BYTES, PRODUCER_PREFIX, SECTION, ProducerIdentity
+from goqueue.storage.frame import key_at
+from goqueue.wire.sections import PRODUCER_HEADER_BYTES, ProducerIdentity
 
 SEQUENCES = 2**31
 """After the sequence one below this comes 0."""
-
-_COUNT = struct.Struct(">H")
 
 OWN_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX - PRODUCER_HEADER_BYTES
 """The limit for the headers of a message beside the producer's."""
@@ -286,7 +285,7 @@ class Accumulator:
         """Let a batch be sealed again, for another producer."""
         if self.identity == batch.identity:
             self.become(None)
-        _open_section(batch)
+        open_section(batch)
 
     def fail(self, batch: SendBatch, error: GoQueueError) -> None:
         self._remove(batch)
@@ -391,7 +390,7 @@ class Accumulator:
         if batch.identity is not None and batch.identity == self.identity:
             place = (batch.topic, batch.partition, batch.delayed)
             self._sequences[place] = (batch.sequence + stored) % SEQUENCES
-        _open_section(batch)
+        open_section(batch)
         if stored:
             self._settle_first(queue, batch, stored, pieces)
         self.set_partitions(topic, count)
@@ -407,38 +406,20 @@ class Accumulator:
         first.settle(None, pieces[0][0], None, pieces)
         batch.divide([(first, index) for index in range(stored)] + [(rest, index) for index in range(rest.count)])
 
+    # --- messages that break the schemas of their topic ---
 
-def _open_section(batch: SendBatch) -> None:
-    """Make the frames of a sealed batch anew, the first one without the producer's header."""
-    assert batch.sealed is not None
-    assert batch.origin is not None
-    value, key, headers, priority, flags = batch.origin
-    section, position, frames = batch.sealed, SECTION.size, list[bytes]()
-    while position < len(section):
-        length = measure(section, position)
-        frames.append(section[position : position + length])
-        position += length
-    frames[0] = encode(value, key, headers, priority=priority, flags=flags)
-    batch.frames, batch.sealed, batch.unsure = frames, None, False
-    batch.not_before_ns = 0
-
-
-def fields_of(frame: bytes) -> FrameFields:
-    message = decode(frame)
-    headers = encode_headers(message.headers) if message.headers else NO_HEADERS
-    return message.value, message.key or b"", headers, message.priority, message.flags
-
-
-def with_producer_header(origin: FrameFields, identity: ProducerIdentity, sequence: int, count: int) -> bytes:
-    """Return the first frame of a section: the same message with the producer's header added."""
-    value, key, headers, priority, flags = origin
-    (own_count,) = _COUNT.unpack_from(headers)
-    own = PRODUCER_PREFIX + PRODUCER.pack(*identity, sequence, count)
-    together = b"".join((_COUNT.pack(own_count + 1), own, headers[2:]))
-    return encode(value, key, together, priority=priority, flags=flags)
-
-
-def encode_section(partition: int, frames: Sequence[Buffer], *, delayed: bool = False) -> bytes:
-    """Return the frames of one partition, or of its delayed log, as a section of a request."""
-    number = partition | DELAYED if delayed else partition
-    return b"".join((SECTION.pack(number, sum(map(len, frames))), *frames))
+    def refuse_messages(self, batch: SendBatch, errors: Mapping[int, GoQueueError]) -> None:
+        """Fail some messages of a sealed batch, of which nothing is stored, and send the others in another one."""
+        queue = next(queue for queue in self._active if batch in queue.batches)
+        self.become(None)  # as when the whole batch fails
+        size = batch.size
+        open_section(batch)
+        rest = without_messages(batch, errors)
+        self.buffered -= size - (rest.size if rest else 0)
+        if rest is not None:
+            queue.batches[0] = rest
+        else:
+            queue.batches.popleft()
+            if not queue.batches:
+                del self._active[queue]
+        divide_by_errors(batch, rest, errors)

@@ -9,6 +9,7 @@ from goqueue.client.api_request import ApiRequest
 from goqueue.client.delivery import SendBatch, concluded
 from goqueue.client.request_attempts import Backoff
 from goqueue.client.transaction_requests import identity_request
+from goqueue.client.violations import errors_by_message
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     BrokerStopping,
@@ -16,6 +17,7 @@ from goqueue.errors import (
     GoQueueError,
     PartitionCountStale,
     PartitionNotFound,
+    SchemaViolation,
     SequenceOutOfOrder,
     TopicNotFound,
     TransientError,
@@ -187,6 +189,11 @@ class BatchSender:
             self.accumulator.unseal(batch)
             self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
             return
+        if isinstance(error, SchemaViolation) and not self.accumulator.rules.transactional:
+            invalid = errors_by_message(error, batch.count)
+            if invalid:
+                self.accumulator.refuse_messages(batch, invalid)
+                return
         if isinstance(error, (TopicNotFound, PartitionNotFound)):
             self.outdated.add(batch.topic)
         self.accumulator.fail(batch, error)

@@ -17,6 +17,7 @@ from goqueue.broker.core.producers import mark_of
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.schemas.compiled_schemas import CompiledSchema
 from goqueue.broker.schemas.records import VersionRecord
+from goqueue.broker.tenants.naming import prefix_of, tenant_of
 from goqueue.errors import FrameInvalid, GoQueueError, SchemaViolation
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
@@ -51,7 +52,7 @@ class PayloadCheckRunner:
                 raise
 
     async def _check(self, topic: Topic, messages: Iterable[StoredMessage], place: str, **details: int) -> None:
-        batch = self._runtime.broker.schemas.checker.begin(topic.name, topic.validation)
+        batch = self._runtime.broker.schemas.checker.begin(topic.name, topic.validation, self._prefix(topic.name))
         now, has_turn = self._runtime.clock.monotonic_ns, False
         until = now() + _SLICE_NS
         try:
@@ -70,6 +71,11 @@ class PayloadCheckRunner:
         refusal = batch.refusal(place, **details)
         if refusal is not None:
             raise refusal
+
+    def _prefix(self, topic: str) -> str:
+        """Return what names of the topic's tenant begin with: its messages have no subjects of others."""
+        tenants, owner = self._runtime.broker.tenants, tenant_of(topic)
+        return prefix_of(owner) if tenants is not None and owner in tenants.state.tenants else ""
 
     async def _load(self, needed: VersionRecord) -> None:
         """Compile a schema once for all checks that wait for it."""

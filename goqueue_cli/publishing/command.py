@@ -22,7 +22,7 @@ from goqueue.quantities import format_count, quoted
 from goqueue_cli.publishing import sources
 from goqueue_cli.publishing.rate import paced
 from goqueue_cli.publishing.sources import MessageChunk, Shared
-from goqueue_cli.publishing.stream import Share, in_one_transaction, publish_stream, publish_whole
+from goqueue_cli.publishing.stream import Share, in_one_transaction, publish_stream, publish_whole, refuse_violations
 
 if TYPE_CHECKING:
     from goqueue.client import Nanoseconds, Producer
@@ -180,6 +180,8 @@ def _publish_values(
     transaction = producer if transactional_id is None else in_one_transaction(producer, topic, transactional_id)
     with transaction as opened:
         sent = [chunk.send(opened, topic) for chunk in chunks]
+        if transactional_id is None:
+            refuse_violations(sent, topic)
         receipts = [receipt for deliveries in sent for receipt in deliveries.result()]
     rows = [
         {

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,10 @@ import typer
 
 from goqueue.console import exit_codes, terminal
 from goqueue.console.interruption import after_this_step
-from goqueue.errors import GoQueueError, TransientError
+from goqueue.errors import GoQueueError, SchemaViolation, TransientError
 from goqueue.quantities import format_count, format_duration
 from goqueue_cli.publishing.sources import MessageChunk
+from goqueue_cli.publishing.violations import Violations
 
 if TYPE_CHECKING:
     from goqueue.client import Deliveries, Producer, Transaction
@@ -45,10 +46,24 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[MessageChu
         _give_up(producer, tally, progress)
         if isinstance(error, GoQueueError) and tally.published:
             terminal.say(f"{tally} published to {topic} before the failure")
+        if isinstance(error, SchemaViolation):
+            raise tally.violations.refusal() or error from None
         raise
     progress.clear()
     terminal.say(f"{tally} published to {topic}")
     return tally.published
+
+
+def refuse_violations(sent: Sequence["Deliveries"], topic: str) -> None:
+    """Raise if messages do not match the schemas of their topic, and report how many others were published."""
+    tally = _Tally()
+    for deliveries in sent:
+        with suppress(GoQueueError):
+            tally.count(deliveries)
+    refusal = tally.violations.refusal()
+    if refusal is not None:
+        terminal.say(f"{tally} published to {topic}")
+        raise refusal
 
 
 def publish_whole(
@@ -84,6 +99,8 @@ class _Tally:
     def __init__(self) -> None:
         self.published = 0
         self.handed_over = 0
+        self.violations = Violations()
+        self._counted = 0
         self._under_way: deque[Deliveries] = deque()
 
     @property
@@ -94,15 +111,17 @@ class _Tally:
         self.handed_over += len(deliveries)
         self._under_way.append(deliveries)
         while self._under_way and self._under_way[0].done():
-            self._count(self._under_way.popleft())
+            self.count(self._under_way.popleft())
 
     def settle(self) -> None:
         """Count the rest, after the producer was closed."""
         while self._under_way:
-            self._count(self._under_way.popleft())
+            self.count(self._under_way.popleft())
 
-    def _count(self, deliveries: "Deliveries") -> None:
+    def count(self, deliveries: "Deliveries") -> None:
         failed = deliveries.exceptions()
+        self.violations.add(failed, self._counted)
+        self._counted += len(deliveries)
         self.published += len(deliveries) - len(failed)
         if failed:
             raise failed[min(failed)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.client.accumulator import encode_section
+from goqueue.client.section_encoding import encode_section
 from goqueue.partitioner import partition_of
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker

@@ -14,3 +14,4 @@ COMPILED_BYTES_FACTOR = 15  # times the length of the text and of those that it 
 CHECK_PROBLEMS_MAX = 20  # messages of one batch that a refusal names
 CHECK_MESSAGE_PROBLEMS_MAX = 3  # named for each of them
 CHECK_BYTES_MAX = 256 * 1024 * 1024  # of uncompressed values in one batch: about a second
+CHECK_INDEXES_MAX = 1_000  # of invalid messages that a refusal lists, so that a client can send the others

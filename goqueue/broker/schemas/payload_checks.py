@@ -12,7 +12,12 @@ from typing import Literal, NamedTuple
 from goqueue.broker.core.validation_settings import ValidationRule
 from goqueue.broker.core.work import Work
 from goqueue.broker.schemas.compiled_schemas import CompiledSchema, CompiledSchemas
-from goqueue.broker.schemas.limits import CHECK_BYTES_MAX, CHECK_MESSAGE_PROBLEMS_MAX, CHECK_PROBLEMS_MAX
+from goqueue.broker.schemas.limits import (
+    CHECK_BYTES_MAX,
+    CHECK_INDEXES_MAX,
+    CHECK_MESSAGE_PROBLEMS_MAX,
+    CHECK_PROBLEMS_MAX,
+)
 from goqueue.broker.schemas.records import VersionRecord
 from goqueue.broker.schemas.state import RegistryState
 from goqueue.compression import decompress
@@ -100,8 +105,9 @@ class PayloadChecker:
         """Compile the schema of a version, which a check needs."""
         return self.compiled.load(self.state(), record)
 
-    def begin(self, topic: str, rules: Sequence[ValidationRule]) -> "BatchCheck":
-        return BatchCheck(self, topic, rules, self.state())
+    def begin(self, topic: str, rules: Sequence[ValidationRule], prefix: str = "") -> "BatchCheck":
+        """Begin to check a batch. All subjects of the topic begin with `prefix`, those of records included."""
+        return BatchCheck(self, topic, rules, prefix, self.state())
 
     def has_schema(self, subject: str) -> bool:
         return latest_version(self.state(), subject) is not None
@@ -116,11 +122,17 @@ class BatchCheck:
     """The check of one batch."""
 
     def __init__(
-        self, checker: PayloadChecker, topic: str, rules: Sequence[ValidationRule], state: RegistryState
+        self,
+        checker: PayloadChecker,
+        topic: str,
+        rules: Sequence[ValidationRule],
+        prefix: str,
+        state: RegistryState,
     ) -> None:
         self._checker = checker
         self._topic = topic
         self._rules = rules
+        self._prefix = prefix
         self._state = state
         self._targets: dict[tuple[bool, int | None], _Target] = {}
         self._bytes = 0
@@ -128,6 +140,8 @@ class BatchCheck:
         self.invalid = 0
         """Messages with problems."""
         self.problems: list[PayloadProblemRow] = []
+        self._indexes: list[int] = []
+        """Of invalid messages, as many as a refusal lists."""
 
     def check(self, index: int, message: StoredMessage) -> VersionRecord | None:
         """Check the next message. If a schema must be loaded first, return its version: then call this again."""
@@ -150,6 +164,8 @@ class BatchCheck:
         if reason is not None:
             self.invalid += 1
             self._checker.refused[reason] += 1
+            if self.invalid <= CHECK_INDEXES_MAX:
+                self._indexes.append(index)
             if self.invalid <= CHECK_PROBLEMS_MAX:
                 self.problems += found[:CHECK_MESSAGE_PROBLEMS_MAX]
         return None
@@ -268,15 +284,17 @@ class BatchCheck:
                 raise _Refused("id_malformed", str(error)) from None
         if indexes not in target.subjects:
             name = schema.names.get(indexes)
-            is_there = name is not None and (
-                self._live_version(record_subject(rule.naming, self._topic, name), target.id) is not None
-            )
+            is_there = name is not None and self._live_version(self._record_subject(rule, name), target.id) is not None
             if len(target.subjects) > len(schema.names):
                 target.subjects.clear()  # indexes that no message has
             target.subjects[indexes] = None if is_there else _not_in_subject(rule, target.id)
         problem = target.subjects[indexes]
         if problem is not None:
             raise _Refused("id_unknown", problem)
+
+    def _record_subject(self, rule: ValidationRule, name: str) -> str:
+        subject = record_subject(rule.naming, self._topic, name)
+        return self._prefix + subject if rule.naming == "record" else subject
 
     # --- the end ---
 
@@ -295,6 +313,7 @@ class BatchCheck:
             topic=self._topic,
             messages=self.checked,
             invalid=self.invalid,
+            invalid_indexes=self._indexes,
             problems=rows,
             **details,
         )

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from goqueue.client import Client, publish_requests
-from goqueue.client.accumulator import encode_section, with_producer_header
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.connection import Connection
 from goqueue.client.publish_requests import SectionResult
 from goqueue.client.request_attempts import RequestAttempts
+from goqueue.client.section_encoding import encode_section, with_producer_header
 from goqueue.client.threads import sleep
 from goqueue.client.transaction_requests import TransactionIdentity
 from goqueue.errors import ChecksumMismatch, GoQueueError, RequestTimedOut, SequenceOutOfOrder, TransientError

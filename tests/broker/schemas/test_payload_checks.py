@@ -54,9 +54,11 @@ class Shop:
         return "" if refusal is None else str(refusal.details["problems"][0]["problem"])
 
 
-def checked(running: Running, settings: dict[str, Any], *messages: StoredMessage) -> SchemaViolation | None:
+def checked(
+    running: Running, settings: dict[str, Any], *messages: StoredMessage, prefix: str = ""
+) -> SchemaViolation | None:
     checker = running.broker.schemas.checker
-    batch = checker.begin("orders", validation_rules(TopicSettings(**settings)))
+    batch = checker.begin("orders", validation_rules(TopicSettings(**settings)), prefix)
     for index, message in enumerate(messages):
         while (needed := batch.check(index, message)) is not None:
             run_work(checker.load(needed), running.flush)
@@ -186,6 +188,16 @@ def test_subject_may_be_named_after_the_record(shop: Shop, naming: str, begin: s
         assert "no subject has" in shop.problem(message(GOOD, schema_id="99"), **rule)
 
 
+def test_record_in_a_topic_of_a_tenant_has_a_subject_of_the_tenant(shop: Shop) -> None:
+    settings = {"value_validation": "payload", "value_subject": "record"}
+    number = shop.register("Order", JSON_ORDER)
+    order = message(GOOD, schema_id=str(number))
+    assert checked(shop.running, settings, order) is None
+    assert checked(shop.running, settings, order, prefix="team-a.") is not None
+    assert shop.register("team-a.Order", JSON_ORDER) == number
+    assert checked(shop.running, settings, order, prefix="team-a.") is None
+
+
 def test_refusal_names_the_first_bad_messages_and_counts_all(shop: Shop) -> None:
     number = shop.register("orders-value", JSON_ORDER)
     refusal = shop.refusal(message(GOOD), *[message(BAD)] * 50, message(GOOD), **PAYLOAD)
@@ -194,6 +206,7 @@ def test_refusal_names_the_first_bad_messages_and_counts_all(shop: Shop) -> None
         'the value of message 1 at /id: "x" is not of type "integer"; 49 more of 52 messages are invalid'
     )
     problems = refusal.details.pop("problems")
+    assert refusal.details.pop("invalid_indexes") == list(range(1, 51))
     assert refusal.details == {"topic": "orders", "messages": 52, "invalid": 50}
     assert [one["index"] for one in problems] == list(range(1, 1 + limits.CHECK_PROBLEMS_MAX))
     assert problems[0] == {
