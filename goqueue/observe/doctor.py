@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from goqueue.limits import DOCTOR_FINDINGS_MAX
 from goqueue.observe import broker_findings as broker
 from goqueue.observe import group_findings as groups
+from goqueue.observe import schema_findings as schemas
 from goqueue.observe import tls_findings as tls
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import SEVERITIES, DoctorCheck, Finding, FindingRule
@@ -101,6 +102,11 @@ CHECKS: tuple[DoctorCheck, ...] = (
         "clock", "neither behind the newest message nor jumped ahead", (broker.clock_behind, broker.clock_jumped)
     ),
     DoctorCheck("delayed", "no delayed message is overdue", (broker.delayed_late,)),
+    DoctorCheck(
+        "schemas",
+        lambda facts: f"{format_count(facts.checked_topics, 'topic')} checked, all of them against schemas that exist",
+        (schemas.subject_empty,),
+    ),
     DoctorCheck(
         "transactions",
         lambda facts: f"{format_count(facts.transactions_open)} open, none of them blocks readers for long",

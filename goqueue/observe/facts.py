@@ -227,6 +227,16 @@ class DelayedFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmptySubject:
+    """A subject without a schema, against which a topic checks its messages."""
+
+    topic: str
+    subject: str
+    setting: str
+    """The topic's setting that asks for the check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBackMessages:
     """Messages of one partition that readers cannot see behind an open transaction."""
 
@@ -277,6 +287,9 @@ class BrokerFacts:
     groups: tuple[GroupFacts, ...] = ()
     dead_letters: tuple[DeadLetterFacts, ...] = ()
     delayed: tuple[DelayedFacts, ...] = ()
+    checked_topics: int = 0
+    """Topics whose messages are checked against schemas."""
+    empty_subjects: tuple[EmptySubject, ...] = ()
     transactions_open: int = 0
     transactions: tuple[TransactionFacts, ...] = ()
     """Transactions that may have a problem."""

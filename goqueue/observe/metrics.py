@@ -139,6 +139,12 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_transactions_committed": MetricDescription("counter", "Committed transactions."),
     "goqueue_transactions_aborted": MetricDescription("counter", "Aborted transactions by reason.", ("reason",)),
     "goqueue_transaction_seconds": MetricDescription("histogram", "Duration of transactions from begin to end."),
+    "goqueue_schema_checked_messages": MetricDescription(
+        "counter", "Messages that were checked against schemas when they were published."
+    ),
+    "goqueue_schema_refused_messages": MetricDescription(
+        "counter", "Those that were invalid, by the reason of their first problem.", ("reason",)
+    ),
     "goqueue_trace_spans_exported": MetricDescription(
         "counter", "Spans that a target of exported traces has taken.", ("target",)
     ),
@@ -205,6 +211,10 @@ class EndpointCounts:
 
 class Metrics:
     """All metrics of one broker. Hot paths increment the public attributes directly."""
+
+    schema_checked_messages = 0
+    schema_refused_messages: Mapping[str, int] = {}
+    """By reason; like the one before, set before each scrape."""
 
     def __init__(self, version: str, *, log_sizes: Callable[[], Mapping[str, int]] = dict) -> None:
         """`log_sizes` returns bytes on disk by topic; each scrape calls it."""
@@ -366,6 +376,7 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
     yield "goqueue_alerts_firing", name_samples(metrics.alerts_firing)
     yield "goqueue_alert_deliveries", name_samples(metrics.alert_deliveries)
     yield "goqueue_delayed_messages", name_samples(metrics.delayed_outcomes)
+    yield "goqueue_schema_refused_messages", name_samples(metrics.schema_refused_messages)
     for number, name in enumerate(("delivered_messages", "leases", "wait_seconds")):
         yield (
             f"goqueue_priority_{name}",
@@ -387,7 +398,13 @@ _UNLABELED = (
     *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
     *("connections_limit", "in_flight_bytes", "in_flight_limit_bytes", "logs_refused", "logs_fenced", "tail_bytes"),
     *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds"),
-    *("rebalance_seconds", "delayed_late_seconds", "delayed_overdue_seconds", "transaction_seconds"),
+    *(
+        "schema_checked_messages",
+        "rebalance_seconds",
+        "delayed_late_seconds",
+        "delayed_overdue_seconds",
+        "transaction_seconds",
+    ),
 )
 """Metrics that are attributes of `Metrics`."""
 

@@ -48,6 +48,7 @@ from goqueue.observe.facts import (
     DeadLetterFacts,
     DelayedFacts,
     DiskFacts,
+    EmptySubject,
     HeldBackMessages,
     LogRole,
     LostRecords,
@@ -190,6 +191,8 @@ class DoctorFactsCollector:
             groups=await group_facts(runtime, slices),
             dead_letters=tuple(DeadLetterFacts(topic=name, messages=count) for name, count in logs.letters.items()),
             delayed=tuple(late),
+            checked_topics=sum(bool(topic.validation) for topic in runtime.broker.topics.values()),
+            empty_subjects=tuple(_empty_subjects(runtime.broker)),
             transactions_open=runtime.broker.transactions.open_count,
             transactions=await transaction_facts(runtime.broker, slices),
         )
@@ -229,6 +232,14 @@ class DoctorFactsCollector:
             return []
         seconds = (now_ns - found.next_due_ns) / NANOSECONDS
         return [DelayedFacts(topic=place.topic, partition=place.number, messages=found.overdue, seconds=seconds)]
+
+
+def _empty_subjects(broker: Broker) -> Iterator[EmptySubject]:
+    for name, topic in broker.topics.items():
+        for rule in topic.validation:
+            with suppress(GoQueueError):  # a log that cannot be read has a finding of its own
+                if (subject := broker.schemas.checker.empty_subject(name, rule)) is not None:
+                    yield EmptySubject(topic=name, subject=subject, setting=rule.setting)
 
 
 def _alone(job: Job) -> Work[Any]:

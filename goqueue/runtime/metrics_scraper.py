@@ -53,6 +53,8 @@ class MetricsScraper:
             tracer = runtime.tracer
             metrics.trace_records, metrics.trace_file_bytes = dict(tracer.ring.counts), tracer.files.size
             metrics.trace_records_sampled_out, metrics.trace_records_dropped = tracer.ring.sampled_out, tracer.dropped
+            checker = runtime.broker.schemas.checker
+            metrics.schema_checked_messages, metrics.schema_refused_messages = checker.checked, dict(checker.refused)
             metrics.logs_refused = len(runtime.store.refused)
             metrics.logs_fenced = sum(log.fence is not None for log in list(runtime.store.logs.values()))
             metrics.in_flight_limit_bytes = runtime.settings.in_flight_bytes

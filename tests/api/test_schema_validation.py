@@ -43,6 +43,11 @@ def test_settings_are_set_shown_changed_and_checked(broker: LocalBroker, monkeyp
     assert config | checked == config
     assert (config["key_validation"], config["key_subject"]) == ("none", "topic")
     assert post(url, {"value": GOOD}).code == "schema_violation"
+    (finding,) = [one for one in ask(url, "GET", "/doctor").json["findings"] if one["code"] == "subject_empty"]
+    assert (finding["subject"], finding["details"]) == ("t", {"subject": "t-value", "setting": "value_validation"})
+    lines = ask(url, "GET", "/metrics").body.decode().splitlines()
+    assert 'goqueue_schema_refused_messages_total{reason="subject_empty"} 1.0' in lines
+    assert "goqueue_schema_checked_messages_total 1.0" in lines
     changed = ask(url, "PATCH", "/admin/topics/t", {"value_validation": "none", "key_validation": "id"})
     assert changed.json["config"]["key_validation"] == "id"
     assert post(url, {"value": BAD}).status == 200, "messages without a key are not checked by it"

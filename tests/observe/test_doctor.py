@@ -20,6 +20,7 @@ from goqueue.observe.facts import (
     DeadLetterFacts,
     DelayedFacts,
     DiskFacts,
+    EmptySubject,
     GroupFacts,
     GroupPartitionFacts,
     HeldBackMessages,
@@ -630,6 +631,7 @@ ILL = BrokerFacts(
     ),
     dead_letters=(DeadLetterFacts(topic="orders.dlq", messages=1),),
     delayed=(DelayedFacts(topic="orders", partition=0, messages=3, seconds=60),),
+    empty_subjects=(EmptySubject(topic="orders", subject="orders-value", setting="value_validation"),),
     transactions_open=2,
     transactions=(*transaction().transactions, *transaction(state="prepare_commit", name="till-2").transactions),
 )  # fmt: skip

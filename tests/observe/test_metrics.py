@@ -60,6 +60,7 @@ def busy() -> Metrics:
     metrics.disk_space = 100, 400
     metrics.rebalance_seconds.observe(0.5)
     metrics.trace_records = {"consume.acked": 5}
+    metrics.schema_checked_messages, metrics.schema_refused_messages = 8, {"payload": 3}
     metrics.span_exports = {"otlp:http://collector:4318/v1/traces": ExportCounts(7, 2, 1)}
     return metrics
 
@@ -106,6 +107,8 @@ def test_counters_are_scraped() -> None:
     assert value(metrics, "goqueue_in_flight_bytes") == 10
     assert value(metrics, "goqueue_tail_bytes") == 20
     assert value(metrics, "goqueue_trace_records_total", event="consume.acked") == 5
+    assert value(metrics, "goqueue_schema_checked_messages_total") == 8
+    assert value(metrics, "goqueue_schema_refused_messages_total", reason="payload") == 3
     assert value(metrics, "goqueue_log_size_bytes", topic="orders") == 4096
 
 

@@ -29,6 +29,11 @@ class ValidationRule(NamedTuple):
     naming: SubjectNaming
 
     @property
+    def setting(self) -> str:
+        """The name of the setting that asks for the check."""
+        return "key_validation" if self.is_key else "value_validation"
+
+    @property
     def needs_schema(self) -> bool:
         """True if the schema itself must be read, and not only its id."""
         return self.checks_payload or self.naming != "topic"

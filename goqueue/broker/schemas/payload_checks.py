@@ -98,7 +98,7 @@ class PayloadChecker:
         self.compiled = CompiledSchemas()
         self.checked = 0
         """Messages."""
-        self.refused: Counter[RefusalReason] = Counter(dict.fromkeys(REFUSAL_REASONS, 0))
+        self.refused: Counter[str] = Counter(dict.fromkeys(REFUSAL_REASONS, 0))
         """Bad messages by the reason of the first problem of each."""
 
     def load(self, record: VersionRecord) -> Work[CompiledSchema]:
@@ -109,8 +109,12 @@ class PayloadChecker:
         """Begin to check a batch. All subjects of the topic begin with `prefix`, those of records included."""
         return BatchCheck(self, topic, rules, prefix, self.state())
 
-    def has_schema(self, subject: str) -> bool:
-        return latest_version(self.state(), subject) is not None
+    def empty_subject(self, topic: str, rule: ValidationRule) -> str | None:
+        """Return the subject of a topic if the rule needs a schema of it, and it has none."""
+        if rule.naming != "topic":
+            return None
+        subject = topic_subject(topic, is_key=rule.is_key)
+        return subject if latest_version(self.state(), subject) is None else None
 
 
 def latest_version(state: RegistryState, subject: str) -> VersionRecord | None:
