@@ -87,8 +87,8 @@ class Endpoint:
     """Whether it is an administrative change, which is audited. Reading keys and rules needs the same right."""
     is_guarded: bool = field(init=False)
     """Whether it may wait long, or is an administrative change."""
-    takes: tuple[str, ...] = field(init=False)
-    """The names of `query` and `body` that the handler gets."""
+    arguments: "Callable[[ApiCall], tuple[Any, ...]]" = field(init=False)
+    """Returns the query and the body, if the handler names them."""
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(self.handler)
@@ -99,7 +99,16 @@ class Endpoint:
                 object.__setattr__(self, name, kinds.get(name))
         object.__setattr__(self, "is_change", self.method != "GET" and self.permission.changes_broker)
         object.__setattr__(self, "is_guarded", self.waits or self.is_change)
-        object.__setattr__(self, "takes", tuple(name for name in ("query", "body") if name in kinds))
+        object.__setattr__(self, "arguments", _ARGUMENTS["query" in kinds, "body" in kinds])
+
+
+_ARGUMENTS: "dict[tuple[bool, bool], Callable[[ApiCall], tuple[Any, ...]]]" = {
+    (False, False): lambda _: (),
+    (True, False): lambda call: (call.query,),
+    (False, True): lambda call: (call.body,),
+    (True, True): lambda call: (call.query, call.body),
+}
+"""By whether a handler names `query` and `body`."""
 
 
 def _is_struct(kind: object) -> bool:

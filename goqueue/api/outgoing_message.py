@@ -1,7 +1,6 @@
 """Messages in publish requests, and their translation to frames. The broker's admission has the rules."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
@@ -18,6 +17,7 @@ from goqueue.limits import PUBLISH_MESSAGES_MAX
 from goqueue.quantities import format_time
 from goqueue.storage import frame
 
+_MESSAGES = FieldPath("messages", ROOT)
 _PRIORITIES = {name: number for number, name in enumerate(frame.PRIORITIES)}
 
 
@@ -75,7 +75,7 @@ class MessageEncoder:
         """Encode messages; `first` is the index of the first one. Raises TooManyProblems."""
         topic, report, bytes_max = self._topic, self._report, self._topic.settings.max_message_bytes
         for number, message in enumerate(messages, first):
-            place = FieldPath(number, FieldPath("messages", ROOT))
+            place = FieldPath(number, _MESSAGES)
             try:
                 partition = None if message.partition is None else topic.partition(message.partition)
                 due_ns = _due(message, place, self._now_ns, report)
@@ -86,8 +86,10 @@ class MessageEncoder:
                 self._error = self._error or error
 
     def encode_all(self, messages: list[OutgoingMessage]) -> list[EncodedMessage]:
-        with suppress(TooManyProblems):
+        try:
             self.encode(0, messages)
+        except TooManyProblems:
+            raise self._report.refusal() from None
         return self.finish()
 
     def finish(self) -> list[EncodedMessage]:
@@ -130,9 +132,9 @@ def _encode(
 ) -> tuple[bytes | None, bytes]:
     key, value = None, b""
     if message.key is not None:
-        key = _bytes(message.key, message.key_encoding, FieldPath("key", place), report)
+        key = _bytes(message.key, message.key_encoding, "key", place, report)
     if message.value is not None:
-        value = _bytes(message.value, message.encoding, FieldPath("value", place), report)
+        value = _bytes(message.value, message.encoding, "value", place, report)
     elif message.key:
         flags |= frame.TOMBSTONE
     else:
@@ -141,11 +143,13 @@ def _encode(
     return key, admission.encode_message(value, key, headers, priority_of(message), flags, due_ns, bytes_max)
 
 
-def _bytes(text: str, encoding: Encoding | None, place: FieldPath, report: ProblemReport) -> bytes:
+def _bytes(text: str, encoding: Encoding | None, name: str, place: FieldPath, report: ProblemReport) -> bytes:
+    if encoding is None and isinstance(text, str):
+        return text.encode()
     try:
         return to_bytes(text, encoding)
     except ValueError as error:
-        report.add(place, f"is not base64: {error}")
+        report.add(FieldPath(name, place), f"is not base64: {error}")
         return b""
 
 
@@ -161,4 +165,4 @@ def _headers(headers: "dict[str, Any]", place: FieldPath, report: ProblemReport)
             if isinstance(text, str):
                 yield name, text.encode()
             else:
-                yield name, _bytes(text.value, text.encoding, FieldPath(name, place), report)
+                yield name, _bytes(text.value, text.encoding, name, place, report)

@@ -57,14 +57,14 @@ class RequestPipeline:
         return run
 
     async def _answer(self, row: Endpoint, call: ApiCall) -> HttpResponse:
-        request, gate = call.request, self._context.gate
+        request, gate, dialect = call.request, self._context.gate, row.dialect
         try:
             if row.may_be_large:
                 self._context.check_answers()
             body = request.body
             if row.body_bytes is not None and len(body) > row.body_bytes:
                 raise too_large(row, body)
-            query = row.dialect.query_text(row.query, request.query) if request.query else ""
+            query = dialect.query_text(row.query, request.query) if request.query else ""
             if row.query is not None:
                 call.query = decode_query(row.query, query)
             elif query:
@@ -75,7 +75,7 @@ class RequestPipeline:
                 if row.body is not None:
                     value = self._bodies.decode(row, body)
                     call.body = await value if isinstance(value, CoroutineType) else value
-            work = row.handler(call, *[getattr(call, name) for name in row.takes])
+            work = row.handler(call, *row.arguments(call))
             if gate is not None and row.is_guarded:
                 action = f"{row.method} {row.path}" if row.is_change else None
                 work = gate.guarded(call.access, work, action, _subject(call))
@@ -85,20 +85,21 @@ class RequestPipeline:
         response = (
             result
             if isinstance(result, HttpResponse)
-            else HttpResponse(row.status, _encode(result), row.dialect.answer_type(request))
+            else HttpResponse(row.status, _encode(result), JSON if dialect is OWN else dialect.answer_type(request))
         )
-        return _granted(response, request)
+        return _granted(response, request) if request.grants else response
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
         if self._context.gate is not None:
             error = self._context.gate.shown(error, request)
         dialect = OWN if request.endpoint is None else request.endpoint.dialect
-        return _granted(dialect.refusal(error.without_tracebacks(), request), request)
+        refusal = dialect.refusal(error.without_tracebacks(), request)
+        return _granted(refusal, request) if request.grants else refusal
 
 
 def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:
-    """Return the response, with headers that let an allowed page read it."""
-    return replace(response, headers=response.headers + request.grants) if request.grants else response
+    """Return the response with the headers that let an allowed page read it."""
+    return replace(response, headers=response.headers + request.grants)
 
 
 def _subject(call: ApiCall) -> str:
@@ -161,7 +162,7 @@ class HttpObserver:
         if counts is None:
             counts = self._counts[row] = self._metrics.endpoint(row.method if row else "any", template)
         counts.observe(response.status, seconds)
-        if self._access_log is not None:
+        if self._access_log is not None and self._access_log.has_room(response.status):
             body = response.body
             size = len(body) if isinstance(body, bytes) else sum(map(len, body))
             self._access_log.log(

@@ -1,7 +1,7 @@
 """Publishing: JSON from any client, frames from the SDK. A request is checked as a whole before any of it is stored."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Literal, cast
@@ -19,6 +19,7 @@ from goqueue.api.pipeline import is_frames
 from goqueue.api.problems import TooManyProblems, invalid
 from goqueue.api.topics import new_topic
 from goqueue.broker.core.commit import CommitLevel
+from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.partition_ref import LogRef
@@ -82,8 +83,28 @@ class PublishResponse(msgspec.Struct):
     results: list[PublishResult]
 
 
-async def publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
+def publish(call: ApiCall, query: PublishQuery) -> Awaitable[PublishResponse]:
     """Store messages and return their offsets."""
+    if call.body is not None and len(call.body.messages) == 1 and _transaction_of(query) is None:
+        name = call.parameters["topic"]
+        topic = None if is_internal(name) else call.runtime.broker.topics.get(name)
+        if topic is not None and not topic.validation:
+            return _publish_one(call, topic, call.body.messages[0])
+    return _publish(call, query)
+
+
+async def _publish_one(call: ApiCall, topic: Topic, message: OutgoingMessage) -> PublishResponse:
+    """Publish one message to a topic without validation, as most requests do: without what only several need."""
+    runtime, acks = call.runtime, call.query.acks
+    (encoded,) = MessageEncoder(topic, runtime.clock.now_ns(), is_transactional=False).encode_all([message])
+    partition = encoded.partition or topic.place(encoded.key)
+    log = partition if encoded.due_ns is None else delayed_log(call, partition)
+    pending = runtime.offer(log, [encoded.frame], len(encoded.frame), _LEVELS[acks])
+    placement = await pending if acks != "none" or pending.is_done else None
+    return PublishResponse([_message_result(message, encoded, partition, 0, placement)])
+
+
+async def _publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
     transaction = _transaction_of(query)
     if transaction is not None:
         check_transaction(call, transaction)
@@ -154,8 +175,6 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
         encoded = await _encode_in_turns(messages, encoder)
     if topic.validation:
         await call.app.payload_checks.check(topic, [one.frame for one in encoded])
-    if len(encoded) == 1 and transaction is None:
-        return [await _publish_one(call, topic, messages[0], encoded[0])]
     if transaction is None:
         targets, positions, batches = _placed(topic, encoded)
         # No await since the messages were placed: partitions may be added in any other turn.
@@ -175,16 +194,6 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
             break
         await asyncio.sleep(0)
     return results
-
-
-async def _publish_one(call: ApiCall, topic: Topic, message: OutgoingMessage, encoded: EncodedMessage) -> PublishResult:
-    """Publish one message, as most requests do: without what only several need."""
-    partition = encoded.partition or topic.place(encoded.key)
-    pending = _append(call, (partition, encoded.due_ns is not None), [encoded.frame])
-    placement = await _placement(pending, call)
-    if isinstance(placement, GoQueueError):
-        raise placement
-    return _message_result(message, encoded, partition, 0, placement)
 
 
 def _placed(

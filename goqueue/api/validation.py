@@ -89,7 +89,7 @@ class NeedsInspection(Exception):
 
 def decode_fast(kind: type[T], body: bytes | bytearray) -> T:
     """Decode a body, or raise NeedsInspection. Never takes long; `inspect_further` may."""
-    plan = _plan_of(kind)
+    plan = _PLANS.get(kind) or _plan_of(kind)
     try:
         value: T = plan.decoder.decode(body)
         if not plan.has_repeats(body, value):

@@ -309,7 +309,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= VALUE_CHARACTERS_MAX else text[: VALUE_CHARACTERS_MAX - 1] + "…"
 
 
-@dataclass(slots=True)  # not frozen: freezing costs more than the rest of an omitted line
+@dataclass(frozen=True, slots=True)
 class AnsweredRequest:
     """One answered request, as the access log needs it."""
 
@@ -341,19 +341,23 @@ class AccessLog:
         """Lines left in this second: for answers, and for failures."""
         self._omitted = [0, 0]
 
-    def log(self, request: AnsweredRequest) -> None:
-        """Log an answered request, or count it as omitted."""
+    def has_room(self, status: int) -> bool:
+        """Return whether an answer with this status gets a line in this second; if not, count it as omitted."""
         now = self._monotonic_ns()
         if now >= self._second_ends:
             self.report()
             self._second_ends = now + NANOSECONDS
             self._left = [self._per_second, self._per_second]
-        failed = request.status >= 500
+        failed = status >= 500
         if not self._left[failed]:
             self._omitted[failed] += 1
-            return
+            return False
         self._left[failed] -= 1
-        level = logging.WARNING if failed else logging.INFO
+        return True
+
+    def log(self, request: AnsweredRequest) -> None:
+        """Log an answered request that has room."""
+        level = logging.WARNING if request.status >= 500 else logging.INFO
         if self._logger.isEnabledFor(level):
             self._logger.log(level, "request", extra=_request_fields(request))
 

@@ -43,7 +43,9 @@ class Deferred(Generic[T]):
             self._error = result
         else:
             self._result = result
-        self._call()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener(self)
 
     def _call(self) -> None:
         listener, self._listener = self._listener, None
@@ -62,7 +64,7 @@ class Deferred(Generic[T]):
         assert self.is_done, "the result is not there yet"
         if self._error is not None:
             raise self._error
-        return cast(T, self._result)
+        return self._result  # type: ignore[return-value] # it is there
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - as tasks call it
         """End the wait with a CancelledError."""
@@ -106,22 +108,24 @@ class Turn:
     def add(self, run: "HandlerRun[Any]") -> None:
         """Run this handler, or continue it, in the next turn."""
         self._ready.append(run)
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
 
     def follow(self, callback: Callable[[], None]) -> None:
         """Call this in the next turn, or in the current one, after the handlers."""
         self._following.append(callback)
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
 
     def ended(self, run: "HandlerRun[Any]") -> None:
         """Tell the listener of a handler that has ended, after the handlers."""
         self._ended.append(run)
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
 
     def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self.loop.call_soon(self._run)
+        self._is_scheduled = True
+        self.loop.call_soon(self._run)
 
     def _run(self) -> None:
         ready, self._ready = self._ready, []
@@ -129,20 +133,23 @@ class Turn:
             run.advance()
         following, self._following = self._following, []
         for callback in following:
-            self._guarded(callback)
+            try:
+                callback()
+            except Exception as error:
+                self._report(callback, error)
         ended, self._ended = self._ended, []
         for run in ended:
-            self._guarded(run.tell)
+            try:
+                run.tell()
+            except Exception as error:
+                self._report(run.tell, error)
         self._is_scheduled = False
         if self._ready or self._following or self._ended:
             self._schedule()
 
-    def _guarded(self, callback: Callable[[], None]) -> None:
-        """An error of one must not cost the others their answers."""
-        try:
-            callback()
-        except Exception as error:
-            self.loop.call_exception_handler({"message": f"{callback} failed", "exception": error})
+    def _report(self, callback: Callable[[], None], error: Exception) -> None:
+        """Report the error of one callback, which must not cost the others their answers."""
+        self.loop.call_exception_handler({"message": f"{callback} failed", "exception": error})
 
 
 class HandlerRun(Deferred[T]):

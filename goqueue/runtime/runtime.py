@@ -86,6 +86,7 @@ class Runtime:
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         self._upkeep: UpkeepRunner
         self._reported, self._stopping = asyncio.Event(), asyncio.Event()
+        self.is_stopping = False
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
         self._rolled: set[str] = set()
@@ -134,6 +135,7 @@ class Runtime:
 
     def refuse_new_work(self) -> None:
         """Refuse publishes and changes from now on, and answer waiting reads and polls."""
+        self.is_stopping = True
         self._stopping.set()
         for _, partition in self.broker.partitions():
             partition.wake()
@@ -205,10 +207,6 @@ class Runtime:
 
     def _observe_rebalance(self, nanoseconds: int) -> None:
         self.metrics.rebalance_seconds.observe(nanoseconds / NANOSECONDS)
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
 
     async def pause(self, seconds: float) -> None:
         """Sleep, or return when the broker stops."""
@@ -327,7 +325,8 @@ class Runtime:
 
     def accept(self, partition: Partition, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]:
         """Count bytes in flight until their result; refuse more than the limit."""
-        self.refuse_while_stopping()
+        if self.is_stopping:
+            self.refuse_while_stopping()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
             raise BrokerOverloaded(
                 f"{format_size(self.in_flight_bytes)} are being written, which is the limit of bytes in flight",
@@ -343,9 +342,9 @@ class Runtime:
             if isinstance(result, Placement):
                 counts.messages_published += count or result.next_offset - result.first_offset
                 counts.bytes_published += size
-                took_ns, place = self.clock.monotonic_ns() - began, (partition.topic, partition.number)
-                first = None if partition.is_delayed else (*place, result.first_offset, result.time_ns)
-                self.metrics.publish_seconds.observe_batch(took_ns / NANOSECONDS, first)
+                seconds = (self.clock.monotonic_ns() - began) / NANOSECONDS
+                first = (partition.topic, partition.number, result.pieces[0][0], result.time_ns)
+                self.metrics.publish_seconds.observe_batch(seconds, None if partition.is_delayed else first)
             answer.resolve(result)
 
         return answer, done

@@ -141,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
         if self._pending is None and not self._reader.requests:
             self._close()
             return False
-        self._schedule(self._monotonic_ns())
+        self._schedule()
         return self._transport.can_write_eof()  # TLS has no half-closed connections
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a reset is treated like any other end
@@ -224,8 +224,10 @@ class HttpConnection(asyncio.Protocol):
         if self._pending is None and not requests:
             self._after_last_answer()
         if self._state is OPEN:
-            self._apply_backpressure()
-            self._schedule(self._monotonic_ns())
+            is_full = not self._writable or self._unread is not None or len(requests) >= self._pipelined
+            if is_full is not self._paused and not self._half_closed:
+                self._apply_backpressure(is_full)
+            self._schedule()
 
     def _handle(self, request: HttpRequest) -> None:
         try:
@@ -324,13 +326,10 @@ class HttpConnection(asyncio.Protocol):
         reader.feed(unread[:size], self._monotonic_ns())
         self._unread = unread[size:] if size < len(unread) and reader.phase is not ENDED else None
 
-    def _apply_backpressure(self) -> None:
+    def _apply_backpressure(self, is_full: bool) -> None:
         """Read from the client only while there is room."""
-        full = not self._writable or self._unread is not None or len(self._reader.requests) >= self._pipelined
-        if full is self._paused or self._half_closed:
-            return
-        self._paused = full
-        if full:
+        self._paused = is_full
+        if is_full:
             self._transport.pause_reading()
         else:
             self._reader.extend(self._monotonic_ns())
@@ -345,7 +344,7 @@ class HttpConnection(asyncio.Protocol):
             if self._state is DRAINING:
                 self._close()
 
-    def _schedule(self, now_ns: int) -> None:
+    def _schedule(self) -> None:
         """Set the deadline of an open connection."""
         reader = self._reader
         if not self._writable:
@@ -355,7 +354,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._pending is not None or reader.requests:
             self.deadline_ns = NEVER_NS
         else:
-            self.deadline_ns = now_ns + self._server.idle_ns
+            self.deadline_ns = self._monotonic_ns() + self._server.idle_ns
 
     def _check_slow_reader(self, now_ns: int) -> None:
         """Keep a slow reader as long as it reads enough."""

@@ -313,7 +313,8 @@ class RequestReader:
             self._server.check_body(self._length)
         except GoQueueError as error:
             raise self._refuse(error) from None
-        self._extend_body()
+        self._step_bytes = self._server.limits.body_step_bytes
+        self.deadline_ns = self._now_ns + self._server.body_ns
 
     def _extend_body(self) -> None:
         """Restart the time for the next part of the body."""

@@ -48,7 +48,7 @@ from goqueue.storage.transaction_marker import TransactionMarker
 from goqueue.storage.writer import AppendCallback
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: each publish has one, and freezing would triple its cost
 class Placement:
     """The offsets at which messages were stored."""
 
