@@ -81,6 +81,22 @@ class DelayedAmbiguous(CallerError):
     """Several partitions have a delayed message at this offset; `details["partitions"]` lists them."""
 
 
+class BackupCancelled(CallerError):
+    """The backup was cancelled before it was complete."""
+
+
+class BackupNotFound(CallerError):
+    """No backup has this id."""
+
+
+class BackupsBusy(CallerError):
+    """A backup, or the verification of one, is running."""
+
+
+class BackupsOff(CallerError):
+    """The broker has no target for backups."""
+
+
 class DelayedNotFound(CallerError):
     """No delayed message is at this position, or its record has expired."""
 
@@ -376,6 +392,14 @@ class AddressUnavailable(OperatorError):
     """The address to listen on is in use, or does not belong to this machine."""
 
 
+class BackupDamaged(OperatorError):
+    """A backup is not as it was written."""
+
+
+class BackupTargetInvalid(OperatorError):
+    """The target for backups cannot be used."""
+
+
 class CertificateInvalid(OperatorError):
     """A certificate, its key or its authority is missing, broken, expired, or does not fit the others."""
 
@@ -410,6 +434,10 @@ class PathInvalid(OperatorError):
 
 class RangeDamaged(OperatorError):
     """Stored bytes were changed or lost; `details` has the file, byte range and offsets."""
+
+
+class RestoreImpossible(OperatorError):
+    """A backup cannot be restored to this place."""
 
 
 class SchemasUnavailable(OperatorError):

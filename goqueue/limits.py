@@ -401,6 +401,11 @@ TRACES_MAX = 500
 LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
 LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs to a partition
 
+BACKUP_OBJECT_BYTES = 16 * MIB  # of the objects of a backup, and at most a frame more: each is held in memory
+BACKUP_PIECES_SPARE = 8  # pieces of a growing segment beyond the necessary ones; then it is copied anew in few
+BACKUP_BYTES_PER_SECOND = 20 * MIB  # of a backup beside publishes, whose syncs share the device
+BACKUP_RUNS_KEPT = 100  # failed and cancelled backups that are listed
+
 assert VALUE_BYTES_MAX < 2**32
 assert PRODUCER_BLOCK_IDS << PRODUCER_BLOCK_BITS == 2**53
 assert FRAME_BYTES_MAX < SEGMENT_BYTES <= SEGMENT_BYTES_MAX

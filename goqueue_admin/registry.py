@@ -67,6 +67,14 @@ _TENANT = """Create tenants: teams that share a broker, each with names of its o
   goqueue-admin tenant suspend team-a --reason unpaid
 """
 
+_BACKUP = """Make, list, verify and delete backups of a running broker.
+
+\b
+  goqueue-admin backup create
+  goqueue-admin backup list
+  goqueue-admin backup verify
+"""
+
 _TLS = """Show the TLS certificate of a broker, and load it again.
 
 \b
@@ -114,6 +122,11 @@ PROGRAM = Program(
             ".audit:verify",
             "Verify that no record of the audit trail was changed, removed or inserted.",
         ),
+        Command("backup create", ".backups:create", "Make a backup of all logs, of this moment.", "write"),
+        Command("backup delete", ".backups:delete", "Delete backups, or cancel one that is running.", "danger"),
+        Command("backup describe", ".backups:describe", "Show backups, and what their last verification found."),
+        Command("backup list", ".backups:list_backups", "List backups, the newest first."),
+        Command("backup verify", ".backups:verify", "Read everything of a backup again: each hash and each frame."),
         Command("broker describe", ".broker:describe", "Show version, health and contents of a broker."),
         Command("broker logs", ".broker:logs", "Show the last lines of the broker's log."),
         Command("broker watch", ".broker:watch_broker", "Watch the rates of a broker."),
@@ -158,6 +171,7 @@ PROGRAM = Program(
         "acl": _ACL,
         "alert": _ALERT,
         "audit": _AUDIT,
+        "backup": _BACKUP,
         "broker": _BROKER,
         "config": CONFIG,
         "key": _KEY,

@@ -88,6 +88,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.cluster",
         "goqueue.security",
         "goqueue.observe",
+        "goqueue.backup",
         "goqueue.storage",
     ),
     # Another engine over the same tables: what reads logs and plans has no need of Spark.

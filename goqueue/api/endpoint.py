@@ -26,6 +26,7 @@ from goqueue.observe.logs import RecentLogs
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
+from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -156,6 +157,8 @@ class ApiContext:
     gatherer: DoctorFactsCollector = field(init=False)
     alerts: AlertRunner = field(init=False)
     """Set by the service."""
+    backups: BackupRunner = field(init=False)
+    """As are the alerts."""
     scraper: MetricsScraper = field(init=False)
 
     def __post_init__(self) -> None:

@@ -70,7 +70,8 @@ PERMISSIONS: dict[str, Permission] = {
         (
             "GET /stats", "GET /stats/history", "GET /doctor", "GET /metrics", "GET /transactions/stats",
             "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
-            "GET /admin/tls", "GET /traces/stats", "GET /admin/alerts",
+            "GET /admin/tls", "GET /traces/stats", "GET /admin/alerts", "GET /admin/backup",
+            "GET /admin/backup/{backup}",
         ),
         _cluster("describe"),
     ),
@@ -81,6 +82,7 @@ PERMISSIONS: dict[str, Permission] = {
         (
             "POST /operations/{operation}/undo", "POST /admin/alerts/test", "POST /admin/alerts/silences",
             "DELETE /admin/alerts/silences/{silence}", "POST /admin/tls/reload",
+            "POST /admin/backup", "DELETE /admin/backup/{backup}", "POST /admin/backup/{backup}/verify",
         ),
         _cluster("write"),
     ),

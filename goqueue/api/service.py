@@ -18,6 +18,7 @@ from goqueue.api.openapi import openapi_document
 from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
 from goqueue.api.tenant_access import TenantGate, TenantKeyGate
+from goqueue.backup.target import BackupTarget, DirectoryTarget
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, Clock
@@ -31,6 +32,7 @@ from goqueue.observe.process_metrics import open_files_max
 from goqueue.runtime.access_runner import AccessRunner, create_bootstrap_key
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
+from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime
@@ -85,6 +87,9 @@ class BrokerService:
         self.context.alerts = self._alerts = AlertRunner(
             self.runtime, self.context.gatherer, alert_settings(config), _webhook(config), config.alerts.interval
         )
+        self.context.backups = self._backups = BackupRunner(
+            self.runtime, backup_target(config, disk), config.backup.rate
+        )
         self._access_runner: AccessRunner | None = None
         self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
@@ -113,11 +118,13 @@ class BrokerService:
         if self.config.metrics.export != "none":
             self._export_metrics()
         self._alerts.start(_source(self.config))
+        self._backups.start()
 
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
         await self._alerts.stop()
+        await self._backups.stop()
         await self._sampler.stop()
         exports = (self._trace_export, self._metrics_export)
         await asyncio.gather(*(export.stop() for export in exports if export is not None))
@@ -192,6 +199,12 @@ def _gate(config: Config) -> RequestGate | None:
     if config.security.authentication == "keys":
         return TenantKeyGate() if config.tenants.enabled else AccessGate()
     return TenantGate() if config.tenants.enabled else None
+
+
+def backup_target(config: Config, disk: Disk) -> BackupTarget | None:
+    """Return where backups are kept, if they are."""
+    path = config.backup.target
+    return None if path == "none" else DirectoryTarget(disk, os.path.abspath(path))
 
 
 def _webhook(config: Config) -> Webhook | None:

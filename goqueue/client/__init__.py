@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from goqueue.client._sync.transaction import Transaction
     from goqueue.client.alert_requests import AlertDelivery, AlertInfo, AlertOverview, AlertTest, SilenceInfo
     from goqueue.client.arguments import ConsumerArguments, HandlerArguments, ProducerArguments, WorkerArguments
+    from goqueue.client.backup_requests import BackupInfo, BackupOverview, BackupProgressInfo, BackupVerificationInfo
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
     from goqueue.client.lease_tracker import Refused, Stats
@@ -64,16 +65,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessDecision", "AccessRuleInfo", "AlertDelivery", "AlertInfo", "AlertOverview", "AlertTest", "ApiKeyInfo",
     "AsyncClient", "AsyncConsumer", "AsyncDeliveries", "AsyncDelivery", "AsyncProducer", "AsyncReader",
-    "AsyncTransaction", "AuditPage", "Batch", "BrokerStats", "Client", "Consumer", "ConsumerArguments",
-    "ConsumerOptions", "DeadLetter", "DeadLetterErrors", "DeadLetters", "DelayedChanges", "DelayedMessage",
-    "DelayedMessages", "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding", "GroupDelivery", "GroupDetails",
-    "GroupInfo", "GroupSettings", "HandlerArguments", "MemberInfo", "Message", "Nanoseconds", "Offsets",
-    "OffsetsReset", "OperationInfo", "Options", "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer",
-    "ProducerArguments", "Reader", "Receipt", "Redrive", "Refused", "RegisteredSchema", "RegistryStats", "RoleInfo",
-    "ScaledTopic", "ScalingStatus", "SchemaCompatibility", "SchemaConfig", "SchemaInfo", "SchemaReferenceInfo",
-    "SegmentInfo", "SilenceInfo", "Stats", "Stored", "TenantContents", "TenantInfo", "TenantStats",
-    "TopicDetails", "TopicInfo", "TopicPartition", "TopicSettings",
-    "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
+    "AsyncTransaction", "AuditPage", "BackupInfo", "BackupOverview", "BackupProgressInfo", "BackupVerificationInfo",
+    "Batch", "BrokerStats", "Client", "Consumer", "ConsumerArguments", "ConsumerOptions", "DeadLetter",
+    "DeadLetterErrors", "DeadLetters", "DelayedChanges", "DelayedMessage", "DelayedMessages", "Delivered",
+    "Deliveries", "Delivery", "Diagnosis", "Finding", "GroupDelivery", "GroupDetails", "GroupInfo", "GroupSettings",
+    "HandlerArguments", "MemberInfo", "Message", "Nanoseconds", "Offsets", "OffsetsReset", "OperationInfo", "Options",
+    "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer", "ProducerArguments", "Reader", "Receipt",
+    "Redrive", "Refused", "RegisteredSchema", "RegistryStats", "RoleInfo", "ScaledTopic", "ScalingStatus",
+    "SchemaCompatibility", "SchemaConfig", "SchemaInfo", "SchemaReferenceInfo", "SegmentInfo", "SilenceInfo", "Stats",
+    "Stored", "TenantContents", "TenantInfo", "TenantStats", "TopicDetails", "TopicInfo", "TopicPartition",
+    "TopicSettings", "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
 ]  # fmt: skip
 
 _LATER = {
@@ -90,6 +91,7 @@ _LATER = {
         "_sync.transaction": "Transaction",
         "alert_requests": "AlertDelivery AlertInfo AlertOverview AlertTest SilenceInfo",
         "arguments": "ConsumerArguments HandlerArguments ProducerArguments WorkerArguments",
+        "backup_requests": "BackupInfo BackupOverview BackupProgressInfo BackupVerificationInfo",
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",
         "lease_tracker": "Refused Stats",

@@ -36,10 +36,23 @@ _CERT = """Make certificates for trying TLS.
   goqueue cert dev --dir tls
 """
 
-GROUPS = {"cert": _CERT, "config": _CONFIG, "key": _KEY, "spark-inspect": _SPARK}
+_BACKUP = """Look at backups in a directory, without a broker.
+
+\b
+  goqueue backup list --from /mnt/backups
+  goqueue backup verify --from /mnt/backups
+  goqueue restore --from /mnt/backups --data-dir ./goqueue-data
+
+`goqueue-admin backup` makes backups of a running broker.
+"""
+
+GROUPS = {"backup": _BACKUP, "cert": _CERT, "config": _CONFIG, "key": _KEY, "spark-inspect": _SPARK}
 
 COMMANDS = (
     COMPLETION,
+    Command("backup describe", ".backup:describe", "List the logs of a backup with their offsets."),
+    Command("backup list", ".backup:list_backups", "List the backups in a directory, the oldest first."),
+    Command("backup verify", ".backup:verify", "Read everything of a backup again: each hash and each frame."),
     Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),
     Command("config check", ".config:check", "Find every problem in a configuration file."),
     Command("config show", ".config:show", "Show the settings in effect and their origin."),
@@ -49,6 +62,7 @@ COMMANDS = (
     Command(
         "key create", ".key:create", "Create an API key while the broker is stopped, and print it this once.", "write"
     ),
+    Command("restore", ".backup:restore", "Restore a backup into an empty data directory.", "write"),
     Command("serve", ".serve:serve", "Start the broker, and stop it cleanly on ^C or SIGTERM.", "write"),
     Command(
         "spark-inspect export", ".inspect.export:export", "Write topics as Parquet, lines of JSON or CSV.", "write"

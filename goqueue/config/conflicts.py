@@ -1,5 +1,6 @@
 """Settings that are valid alone but not together, and addresses that other machines must not reach as they are."""
 
+import os.path
 from collections.abc import Iterator, Mapping
 
 from goqueue.config.settings import SETTINGS
@@ -22,9 +23,17 @@ def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
     yield from shorter("groups.max_retry_delay", "groups.retry_delay")
     yield from _exposures(merged)
     yield from _tls_conflicts(merged)
+    yield from _backup_conflicts(merged)
     if merged["storage.flush"] == "interval":
         consequence = ": segments would end before their first sync"
         yield from shorter("storage.segment_age", "storage.flush_interval", consequence)
+
+
+def _backup_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    """Find a target that goes with the data directory, or that looks like a part of it."""
+    target, data = str(merged["backup.target"]), os.path.abspath(str(merged["data_dir"]))
+    if target != _NONE and os.path.commonpath((os.path.abspath(target), data)) == data:
+        yield "backup.target", f"{quoted(target)} is in the data directory: what loses one would lose the other"
 
 
 def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, cast
 
 from goqueue import limits
+from goqueue.config.backup_settings import BackupConfig
 from goqueue.config.metrics_settings import MetricsConfig
 from goqueue.config.problem import Origin
 from goqueue.config.security_settings import SecurityConfig, TlsConfig
@@ -326,6 +327,7 @@ class Config:
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
     schemas: SchemasConfig = field(default_factory=SchemasConfig)
     tenants: TenantsConfig = field(default_factory=TenantsConfig)
+    backup: BackupConfig = field(default_factory=BackupConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 

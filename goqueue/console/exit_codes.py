@@ -15,6 +15,7 @@ TERMINATED = 143
 
 _CODES: dict[type[errors.GoQueueError], int] = {
     errors.AddressUnavailable: USAGE,
+    errors.BackupTargetInvalid: USAGE,
     errors.CertificateInvalid: USAGE,
     errors.ConfigInvalid: USAGE,
     errors.DataDirectoryForeign: USAGE,
@@ -24,6 +25,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.PathInvalid: USAGE,
     errors.QueryTooLarge: USAGE,
     errors.RequestInvalid: USAGE,
+    errors.RestoreImpossible: USAGE,
     errors.SchemasUnavailable: USAGE,
     errors.SparkUnavailable: USAGE,
     errors.SqlUnavailable: USAGE,
@@ -60,6 +62,9 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.RoleNotFound: NOT_FOUND,
     errors.RuleNotFound: NOT_FOUND,
     errors.AlertsOff: NOT_FOUND,
+    errors.BackupNotFound: NOT_FOUND,
+    errors.BackupsBusy: NOT_FOUND,
+    errors.BackupsOff: NOT_FOUND,
     errors.SchemaDeletionRefused: NOT_FOUND,
     errors.SchemaNotFound: NOT_FOUND,
     errors.SchemaVersionNotFound: NOT_FOUND,

@@ -69,6 +69,7 @@ _COMMAND_HINTS = {
     "rule_not_found": "`goqueue-admin acl list` shows the rules",
 }
 _FALLBACK_HINTS = {
+    "backup_not_found": "`goqueue-admin backup list` shows the backups",
     "broker_unreachable": "is it running, and is this its address? `--server URL` names another",
     "endpoint_not_found": "is the broker older than this command? `goqueue-admin broker` shows its version",
     "generation_stale": "the group has other members now: run it again",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 80
 _LISTS = {
+    "backup": "goqueue-admin backup list",
     "code": "goqueue-admin alert list",
     "key": "goqueue-admin key list",
     "role": "goqueue-admin role list",

@@ -84,7 +84,7 @@ class Runtime:
         self._delay_runner: DelayRunner
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
-        self._upkeep: UpkeepRunner
+        self.upkeep: UpkeepRunner
         self._reported, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_stopping = False
         self._to_commit: list[Partition] = []
@@ -123,8 +123,8 @@ class Runtime:
             self.store.close()
             raise
         self.stall_detector.start()
-        self._upkeep = UpkeepRunner(self.broker, self.store, self.disk, self.clock, self.perform)
-        self._upkeep.start(self.settings.upkeep_seconds)
+        self.upkeep = UpkeepRunner(self.broker, self.store, self.disk, self.clock, self.perform)
+        self.upkeep.start(self.settings.upkeep_seconds)
         self.groups = GroupRunner(self.broker.groups, self, self.metrics.fetch_seconds)
         self.groups.start()
         self.broker.delay_scheduler.on_delivery.subscribe(self._observe_delivery)
@@ -148,7 +148,7 @@ class Runtime:
         await self._delay_runner.stop()
         await self.transaction_runner.stop()
         await self.groups.stop()
-        await self._upkeep.stop()
+        await self.upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
         self.stall_detector.stop()
         try:
@@ -234,14 +234,14 @@ class Runtime:
             async with asyncio.timeout(_LEAVING_SECONDS):
                 while self.store.is_leaving(name):
                     await self._reported.wait()
-        self._upkeep.empty_trash()
+        self.upkeep.empty_trash()
         return deleted
 
     async def compact_topic(self, name: str) -> list[CompactionResult]:
         """Compact all partitions now; raise a failure when the others are done."""
         self.refuse_while_stopping()
         partitions = self.broker.compactable_topic(name).partitions
-        asked = [asyncio.shield(self._upkeep.compact(partition)) for partition in partitions]
+        asked = [asyncio.shield(self.upkeep.compact(partition)) for partition in partitions]
         done = await asyncio.gather(*asked, return_exceptions=True)
         for failure in done:
             if isinstance(failure, BaseException):

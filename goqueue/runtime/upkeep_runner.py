@@ -44,6 +44,8 @@ class UpkeepRunner:
         self._clock = clock
         self._perform = perform
         self._asked: dict[Partition, asyncio.Future[CompactionResult]] = {}
+        self._between: list[tuple[Work[Any], asyncio.Future[Any]]] = []
+        """Work that needs all logs for itself."""
         self._wanted = asyncio.Event()
         self._is_stopping = False
         self._was_in_doubt = False
@@ -71,6 +73,14 @@ class UpkeepRunner:
             self._wanted.set()
         return answer
 
+    def run_alone(self, work: Work[T]) -> "asyncio.Future[T]":
+        """Run work while no job runs on any log."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_take_note)
+        self._between.append((work, answer))
+        self._wanted.set()
+        return answer
+
     def empty_trash(self) -> None:
         self._wanted.set()
 
@@ -80,7 +90,7 @@ class UpkeepRunner:
             await self._wait_for_next_look(seconds)
             self._wanted.clear()
             await self._look_at_all()
-        await self._compact_asked()
+        await self._run_asked()
 
     async def _wait_for_next_look(self, seconds: float) -> None:
         """Wait for a request or the interval; meanwhile check whether a full disk takes writes again."""
@@ -102,8 +112,16 @@ class UpkeepRunner:
         yield self._store.probe_disk_space
         self._store.refused.clear()
 
-    async def _compact_asked(self) -> None:
-        """Run requested compactions; when stopping, refuse them."""
+    async def _run_asked(self) -> None:
+        """Run requested compactions, and work that runs alone; when stopping, refuse them."""
+        while self._between:
+            work, alone = self._between.pop(0)
+            try:
+                if self._is_stopping:
+                    raise _stopping()
+                alone.set_result(await self._perform(work))
+            except Exception as error:
+                alone.set_exception(error)
         while self._asked:
             partition, answer = next(iter(self._asked.items()))
             del self._asked[partition]
@@ -126,6 +144,7 @@ class UpkeepRunner:
         return done
 
     async def _look_at_all(self) -> None:
+        await self._run_asked()
         await self._attempt("the clock", self._watch_clock())
         await self._attempt("the trash", self._trash())
         await self._keep_room()
@@ -133,7 +152,7 @@ class UpkeepRunner:
         await self._attempt("transactional ids", self._forget_unused())
         await self._note_ends()
         for topic, partition in list(self._broker.partitions()):
-            await self._compact_asked()
+            await self._run_asked()
             if self._is_stopping:
                 return
             if partition.log.is_closed:  # deleted since

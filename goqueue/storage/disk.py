@@ -104,6 +104,10 @@ class Disk(Protocol):
         """Replace `new` by `old` in one step."""
         ...
 
+    def link(self, path: str, new: str) -> None:
+        """Give a file a second name on the same file system; it lives as long as one of them."""
+        ...
+
     def remove(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None:
@@ -356,6 +360,10 @@ class SystemDisk:
     def rename(self, old: str, new: str) -> None:
         with _translated(old):
             os.replace(old, new)
+
+    def link(self, path: str, new: str) -> None:
+        with _translated(path):
+            os.link(path, new, follow_symlinks=False)
 
     def remove(self, path: str) -> None:
         with _translated(path):

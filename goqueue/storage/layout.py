@@ -16,10 +16,13 @@ from goqueue.storage.disk import DirectoryEntry, Disk, read_all, replace_file
 from goqueue.storage.segment import base_offset_of
 
 FORMAT_VERSION = 1
+RESTORING = b"goqueue-restoring "
+"""Begins the content of FORMAT while a backup is being restored; its id follows."""
 _VERSION_DIGITS_MAX = 9
 _OURS = frozenset(
     {
-        "FORMAT", "FORMAT.tmp", "alerts", "alerts.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "history",
+        "FORMAT", "FORMAT.tmp", "alerts", "alerts.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "cut",
+        "history",
         "lock", "logs", "reserve", "reserve.tmp", "traces", "trash",
     }
 )  # fmt: skip
@@ -48,6 +51,11 @@ def check_directory(disk: Disk, path: str) -> None:
 
 def _check_format(path: str, content: bytes) -> None:
     word, _, version = content.decode("ascii", "replace").strip().partition(" ")
+    if content.startswith(RESTORING):
+        raise FormatUnsupported(
+            f"{path} is not complete: the restore of backup {version[:40]!a} was interrupted",
+            hint="run `goqueue restore` again with the same backup: it continues",
+        )
     if word != "goqueue" or not version.isdecimal() or len(version) > _VERSION_DIGITS_MAX:
         raise FormatUnsupported(
             f"{path}/FORMAT says {content[:40]!r}, which no version of GoQueue writes",

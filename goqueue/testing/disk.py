@@ -38,7 +38,7 @@ should be. `drop_cache` drops the clean pages and shows what is really there. A 
 `sync_directory` leaves the names unsynced, and the next one brings them to the device.
 
 **Faults.** Every operation that changes the disk is counted and has a name: `create`, `write`,
-`truncate`, `sync`, `rename`, `remove`, `make_directory`, `remove_directory`, `sync_directory`,
+`truncate`, `sync`, `rename`, `link`, `remove`, `make_directory`, `remove_directory`, `sync_directory`,
 `lock`. With `crash_at` the process dies at one of them, which is not carried out, or of a write
 only so many bytes. With `fail` the matching ones raise; it also reaches those that change nothing
 and are not counted: `open`, `read`, `size`, `drop_cache`, `entries`, `kind`, `free_bytes`. Faults
@@ -54,6 +54,7 @@ Equal seeds and equal calls give equal outcomes.
 """
 
 import errno
+from collections import Counter
 from posixpath import dirname
 from random import Random
 from typing import Literal
@@ -127,6 +128,12 @@ class FaultyDisk:
             replaced = self._kernel.tree.rename(old, new)
             if isinstance(replaced, FileContent):
                 self._kernel.lose_name(replaced)
+
+    def link(self, path: str, new: str) -> None:
+        with self._kernel.change("link", path, new):
+            content = self._kernel.tree.file(path)
+            self._kernel.tree.add(new, content)
+            content.names += 1
 
     def remove(self, path: str) -> None:
         with self._kernel.change("remove", path):
@@ -224,12 +231,12 @@ class FaultyDisk:
             self._kernel.tree.lose_unsynced()
         elif keep == "some":
             self._kernel.tree.lose_some(self._random)
-        for content in self._kernel.files().values():
+        for content, names in Counter(self._kernel.files().values()).items():
             if keep == "synced":
                 content.lose_unsynced()
             elif keep == "some":
                 content.lose_some(self._random, self.block_bytes, torn=torn)
-            content.named = True
+            content.names = names
             self._kernel.used_bytes += len(content.cache)
 
     # --- what a test does behind the process's back ---

@@ -18,12 +18,12 @@ _Unsynced = tuple[int, bytes | None]
 class FileContent:
     """The bytes of one file, which live as long as a name or a handle leads to them."""
 
-    __slots__ = ("_device", "_stale", "_unsynced", "cache", "handles", "named")
+    __slots__ = ("_device", "_stale", "_unsynced", "cache", "handles", "names")
 
     def __init__(self, content: bytes = b"") -> None:
         self.cache = bytearray(content)
         self.handles = 0
-        self.named = True
+        self.names = 1
         self._device = bytearray(content)
         self._unsynced: list[_Unsynced] = []
         self._stale = False  # a failed sync left clean pages that differ from the device
@@ -112,7 +112,7 @@ class FileContent:
     def copy(self) -> "FileContent":
         twin = FileContent()
         twin.cache = bytearray(self.cache)
-        twin.named = self.named
+        twin.names = self.names
         twin._device = bytearray(self._device)
         twin._unsynced = self._unsynced.copy()
         twin._stale = self._stale

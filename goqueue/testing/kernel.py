@@ -189,12 +189,12 @@ class SimulatedKernel:
         return len(fitting)
 
     def lose_name(self, content: FileContent) -> None:
-        content.named = False
+        content.names -= 1
         self.give_back(content)
 
     def give_back(self, content: FileContent) -> None:
         """Free the space of a file that nothing leads to."""
-        if not content.named and not content.handles:
+        if not content.names and not content.handles:
             self.used_bytes -= len(content.cache)
 
     def files(self) -> dict[str, FileContent]:

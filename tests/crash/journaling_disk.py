@@ -131,6 +131,11 @@ class JournalingDisk:
             self._disk.rename(old, new)
             self.note("rename", self._inside(old), self._inside(new))
 
+    def link(self, path: str, new: str) -> None:
+        with self.mutex:
+            self._disk.link(path, new)
+            self.note("link", self._inside(path), self._inside(new))
+
     def remove(self, path: str) -> None:
         with self.mutex:
             freed = file_size(self._disk, path) if self.kind(path) == "file" else 0

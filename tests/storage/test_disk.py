@@ -58,6 +58,21 @@ def read(file: File, position: int, count: int) -> bytes:
     return bytes(into[: file.read(position, memoryview(into))])
 
 
+def test_linked_file_lives_as_long_as_one_of_its_names(disk: Disk, home: str) -> None:
+    path = write(disk, f"{home}/a", b"one")
+    disk.link(path, f"{home}/b")
+    file = disk.open(path, "write")
+    file.write(3, [b"two"])
+    disk.remove(path)
+    file.close()
+    assert read_all(disk, f"{home}/b") == b"onetwo"
+    if isinstance(disk, FaultyDisk):
+        disk.sync_directory(home)
+        assert disk.after_crash("everything")._kernel.used_bytes == disk._kernel.used_bytes == 6
+        disk.remove(f"{home}/b")
+        assert disk._kernel.used_bytes == 0
+
+
 # --- opening ---
 
 
@@ -87,6 +102,8 @@ MISFITS = [
     *(("remove_directory", name) for name in ("full", "full/inner", "missing")),
     *(("remove", name) for name in ("empty", "missing", "file/below")),
     *(("sync_directory", name) for name in ("file", "missing")),
+    *(("link", "file", new) for new in ("file", "missing/file")),
+    ("link", "missing", "new"),
     *(("rename", "file", new) for new in ("missing/file", "empty", "file/below")),
     *(("rename", "full", new) for new in ("file/below", "file")),
     *(("rename", "empty", new) for new in ("file", "full")),
@@ -104,7 +121,9 @@ def test_path_that_does_not_fit_is_refused_and_changes_nothing(disk: Disk, home:
     disk.sync_directory(home)
     method, path, *rest = call
     with pytest.raises(PathInvalid):
-        getattr(disk, method)(f"{home}/{path}", *(f"{home}/{new}" if method == "rename" else new for new in rest))
+        getattr(disk, method)(
+            f"{home}/{path}", *(f"{home}/{new}" if method in ("rename", "link") else new for new in rest)
+        )
     assert [entry.name for entry in disk.entries(home)] == ["empty", "file", "full"]
     assert read_all(disk, f"{home}/file") == read_all(disk, f"{home}/full/inner") == b"kept"
 

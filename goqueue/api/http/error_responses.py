@@ -18,8 +18,8 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.TenantSuspended,
         ),
         404: (
-            errors.DelayedNotFound, errors.EndpointNotFound, errors.GroupNotFound, errors.KeyNotFound,
-            errors.LogNotFound,
+            errors.BackupNotFound, errors.DelayedNotFound, errors.EndpointNotFound,
+            errors.GroupNotFound, errors.KeyNotFound, errors.LogNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
             errors.RoleNotFound, errors.RuleNotFound, errors.SchemaDeletionRefused, errors.SchemaNotFound,
             errors.SchemaVersionNotFound, errors.SegmentNotFound,
@@ -29,7 +29,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         405: (errors.MethodNotAllowed,),
         408: (errors.RequestTimedOut,),
         409: (
-            errors.AlertsOff,
+            errors.AlertsOff, errors.BackupCancelled, errors.BackupsBusy, errors.BackupsOff,
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
             errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeyExists, errors.KeysWouldMove,
             errors.CertificateInvalid, errors.LastAdministrator, errors.LeaseExpired,

@@ -10,6 +10,7 @@ from goqueue.client.admin_requests import ANSWER_BYTES, BrokerAdmin, GroupAdmin,
 from goqueue.client.alert_requests import AlertAdmin
 from goqueue.client.api_request import ApiRequest, ClientCore
 from goqueue.client.async_connection import AsyncConnection
+from goqueue.client.backup_requests import BackupAdmin
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
@@ -52,6 +53,7 @@ class AsyncClient(
     TraceAdmin,
     AlertAdmin,
     TenantAdmin,
+    BackupAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of tasks may share it.

@@ -10,6 +10,7 @@ from goqueue.client._sync import exchange
 from goqueue.client.admin_requests import ANSWER_BYTES, BrokerAdmin, GroupAdmin, TopicAdmin, TopicInfo
 from goqueue.client.alert_requests import AlertAdmin
 from goqueue.client.api_request import ApiRequest, ClientCore
+from goqueue.client.backup_requests import BackupAdmin
 from goqueue.client.connection import Connection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
@@ -53,6 +54,7 @@ class Client(
     TraceAdmin,
     AlertAdmin,
     TenantAdmin,
+    BackupAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of threads may share it.

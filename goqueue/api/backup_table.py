@@ -1,0 +1,26 @@
+"""The rows of backups."""
+
+from goqueue import errors
+from goqueue.api import backups
+from goqueue.api.endpoint import Endpoint
+
+_TARGET = (errors.BackupsOff, errors.BackupTargetInvalid, errors.BackupDamaged, errors.DiskFailed)
+_BUSY = (errors.BackupsOff, errors.BackupsBusy, errors.BrokerStopping)
+
+BACKUP_ENDPOINTS = (
+    Endpoint("GET", "/admin/backup", backups.browse, "List backups, the newest first", errors=_TARGET),
+    Endpoint("POST", "/admin/backup", backups.create, "Start a backup", status=202, errors=_BUSY),
+    Endpoint(
+        "GET", "/admin/backup/{backup}", backups.describe, "Describe a backup, and how far it is",
+        errors=(errors.BackupNotFound, *_TARGET),
+    ),
+    Endpoint(
+        "DELETE", "/admin/backup/{backup}", backups.delete, "Delete a backup, or cancel it while it runs",
+        errors=(errors.BackupNotFound, errors.BackupsBusy, *_TARGET, errors.DiskFull),
+        answer_example={"id": "20261120T031500Z-5f0c2a9b", "result": "deleted"},
+    ),
+    Endpoint(
+        "POST", "/admin/backup/{backup}/verify", backups.verify, "Start to read everything of a backup again",
+        status=202, errors=(errors.BackupNotFound, errors.BackupsBusy, *_TARGET, errors.BrokerStopping),
+    ),
+)  # fmt: skip

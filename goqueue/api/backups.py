@@ -1,0 +1,136 @@
+"""Backups: make, list, describe, verify and delete them."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from goqueue.api.endpoint import ApiCall
+from goqueue.backup.catalog import BackupSummary
+from goqueue.quantities import format_time
+from goqueue.runtime.backup_runner import BackupRun
+
+BackupState = Literal["running", "complete", "failed", "cancelled", "damaged"]
+
+
+class BackupProgressJson(Struct, kw_only=True):
+    activity: Annotated[Literal["backup", "verification"], Meta(description="What is running.")]
+    bytes_total: int
+    bytes_done: Annotated[int, Meta(description="Includes what need not be copied.")]
+    bytes_per_second: float
+    seconds_left: float | None
+
+
+class BackupVerificationJson(Struct, kw_only=True):
+    verified_at: str
+    problems: int
+    sentences: Annotated[list[str], Meta(description="Some of the problems.")]
+
+
+class BackupJson(Struct, kw_only=True):
+    id: str
+    state: Annotated[BackupState, Meta(description="damaged: its manifest cannot be read.")]
+    cut_at: Annotated[str | None, Meta(description="The moment that it has the state of.")] = None
+    finished_at: str | None = None
+    version: str | None = None
+    bytes: Annotated[int, Meta(description="Of all logs.")] = 0
+    new_bytes: Annotated[int, Meta(description="Added to the target by this backup.")] = 0
+    logs: int = 0
+    damaged_ranges: Annotated[int, Meta(description="Ranges of logs that were damaged when they were copied.")] = 0
+    unavailable: Annotated[list[str], Meta(description="Logs that the broker could not open.")] = []
+    problem: str | None = None
+    verification: BackupVerificationJson | None = None
+    progress: BackupProgressJson | None = None
+
+
+class BackupListResponse(Struct, kw_only=True):
+    target: Annotated[str | None, Meta(description="Where backups are kept; null without backups.")]
+    backups: Annotated[list[BackupJson], Meta(description="The newest first.")]
+
+
+class DeleteBackupResponse(Struct, kw_only=True):
+    id: str
+    result: Literal["deleted", "cancelled"]
+
+
+async def create(call: ApiCall) -> BackupJson:
+    """Start a backup; the answer does not wait for it."""
+    return _running(call.app.backups.begin_backup())
+
+
+async def browse(call: ApiCall) -> BackupListResponse:
+    runner = call.app.backups
+    if runner.target is None:
+        return BackupListResponse(target=None, backups=[])
+    found = {one.id: _stored(one, runner.current) for one in await runner.summaries()}
+    runs = [*runner.runs.values(), *([runner.current] if runner.current is not None else [])]
+    found |= {run.id: _running(run) for run in runs if run.kind == "backup" and run.id not in found}
+    return BackupListResponse(target=str(runner.target), backups=[found[name] for name in sorted(found, reverse=True)])
+
+
+async def describe(call: ApiCall) -> BackupJson:
+    runner, name = call.app.backups, call.parameters["backup"]
+    current = runner.current
+    run = current if current is not None and current.id == name else runner.runs.get(name)
+    if run is not None and run.kind == "backup":
+        return _running(run)
+    return _stored(await runner.summary(name), runner.current)
+
+
+async def verify(call: ApiCall) -> BackupJson:
+    """Start to read a backup again; the answer does not wait for it."""
+    name = call.parameters["backup"]
+    run = await call.app.backups.begin_verification(name)
+    return _stored(await call.app.backups.summary(name), run)
+
+
+async def delete(call: ApiCall) -> DeleteBackupResponse:
+    name = call.parameters["backup"]
+    return DeleteBackupResponse(id=name, result=await call.app.backups.remove(name))
+
+
+def _running(run: BackupRun) -> BackupJson:
+    return BackupJson(
+        id=run.id,
+        state=run.state,
+        cut_at=format_time(run.began_ns),
+        bytes=run.bytes_total,
+        new_bytes=0 if run.progress is None else run.progress.new_bytes,
+        problem=run.problem,
+        progress=_progress(run),
+    )
+
+
+def _progress(run: BackupRun) -> BackupProgressJson | None:
+    if run.state != "running":
+        return None
+    rate = run.bytes_per_second
+    left = run.bytes_total - run.bytes_done
+    return BackupProgressJson(
+        activity=run.kind,
+        bytes_total=run.bytes_total,
+        bytes_done=run.bytes_done,
+        bytes_per_second=rate,
+        seconds_left=left / rate if rate else None,
+    )
+
+
+def _stored(one: BackupSummary, current: BackupRun | None) -> BackupJson:
+    return BackupJson(
+        id=one.id,
+        state="complete" if one.problem is None else "damaged",
+        cut_at=format_time(one.cut_ns) if one.cut_ns else None,
+        finished_at=format_time(one.finished_ns) if one.finished_ns else None,
+        version=one.version or None,
+        bytes=one.size,
+        new_bytes=one.new_bytes,
+        logs=one.logs,
+        damaged_ranges=one.damages,
+        unavailable=list(one.unavailable),
+        problem=one.problem,
+        verification=None
+        if one.verified_ns is None
+        else BackupVerificationJson(
+            verified_at=format_time(one.verified_ns), problems=one.problems, sentences=list(one.sentences)
+        ),
+        progress=_progress(current) if current is not None and current.id == one.id else None,
+    )

@@ -1,0 +1,89 @@
+"""The backups of a target: their summaries, their deletion, and the objects that no backup needs."""
+
+from dataclasses import dataclass, replace
+
+from goqueue.backup.target import BackupTarget
+from goqueue.backup.verify import load_manifest, load_verification
+from goqueue.errors import BackupDamaged
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSummary:
+    """The facts of a backup that lists show. Those of the manifest are 0 where it is damaged."""
+
+    id: str
+    cut_ns: int = 0
+    finished_ns: int = 0
+    version: str = ""
+    size: int = 0
+    new_bytes: int = 0
+    logs: int = 0
+    damages: int = 0
+    """Ranges that were damaged when they were copied."""
+    unavailable: tuple[str, ...] = ()
+    problem: str | None = None
+    """What is wrong with the manifest."""
+    verified_ns: int | None = None
+    problems: int = 0
+    """Found by the last verification."""
+    sentences: tuple[str, ...] = ()
+    """Some of them."""
+
+
+class BackupCatalog:
+    """The summaries of a target. Manifests never change, so each is read once."""
+
+    def __init__(self, target: BackupTarget) -> None:
+        self.target = target
+        self._known: dict[str, BackupSummary] = {}
+
+    def summaries(self) -> list[BackupSummary]:
+        """All backups, the oldest first."""
+        return [self.summary(name) for name in self.target.ids()]
+
+    def summary(self, name: str) -> BackupSummary:
+        if name not in self._known:
+            self._known[name] = _summarize(self.target, name)
+        found, note = self._known[name], load_verification(self.target, name)
+        if note is None:
+            return found
+        return replace(found, verified_ns=note.verified_ns, problems=note.problems, sentences=note.sentences)
+
+    def delete(self, name: str) -> int:
+        """Delete a backup, and the objects that no other one needs; return how many. The target is locked."""
+        self.target.get_manifest(name)
+        self.target.delete_manifest(name)
+        self._known.pop(name, None)
+        return remove_unneeded_objects(self.target)
+
+
+def _summarize(target: BackupTarget, name: str) -> BackupSummary:
+    try:
+        manifest = load_manifest(target, name)
+    except BackupDamaged as error:
+        return BackupSummary(name, problem=error.sentence)
+    return BackupSummary(
+        name,
+        manifest.cut_ns,
+        manifest.finished_ns,
+        manifest.version,
+        manifest.size,
+        manifest.new_bytes,
+        len(manifest.logs),
+        sum(len(log.damages) for log in manifest.logs),
+        tuple(sorted(manifest.unavailable)),
+    )
+
+
+def remove_unneeded_objects(target: BackupTarget) -> int:
+    """Remove the objects that no manifest names; none while a manifest cannot be read. The target is locked."""
+    needed: set[str] = set()
+    for name in target.ids():
+        try:
+            needed |= load_manifest(target, name).objects().keys()
+        except BackupDamaged:
+            return 0
+    unneeded = target.objects().keys() - needed
+    for sha256 in unneeded:
+        target.delete_object(sha256)
+    return len(unneeded)

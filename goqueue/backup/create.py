@@ -1,0 +1,209 @@
+"""Making a backup from a cut: copy the pieces that the target lacks, then write the manifest.
+
+Runs on a thread of its own, beside a broker at work. What the newest backup has of a segment is not read again, as
+long as the segment proves that it still begins with it. A backup that is interrupted leaves objects, which the next one
+finds by their hashes.
+"""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from threading import Event
+
+from goqueue.backup.cut import KEPT_NOTES, Cut, LogCut, SegmentCut, linked_note, linked_segment, remove_cut
+from goqueue.backup.manifest import (
+    DamagedRange,
+    LogEntry,
+    Manifest,
+    Piece,
+    SegmentEntry,
+    decode_manifest,
+    encode_manifest,
+)
+from goqueue.backup.pieces import PieceContent, damaged_range, has_piece, piece_of, read_pieces
+from goqueue.backup.target import BackupTarget
+from goqueue.errors import BackupCancelled, BackupDamaged
+from goqueue.limits import BACKUP_OBJECT_BYTES, BACKUP_PIECES_SPARE
+from goqueue.storage.disk import Disk, File, read_all, remove_files
+from goqueue.storage.segment_scan import ScanRange
+
+_Known = dict[str, LogEntry]
+"""The logs of the newest backup by name."""
+
+
+class Throttle:
+    """Keeps an average rate by waiting, and ends the waiting when the work is cancelled."""
+
+    def __init__(self, bytes_per_second: int) -> None:
+        """0 is no limit."""
+        self.rate = bytes_per_second
+        self.cancelled = Event()
+        self._free_at = 0.0
+
+    def pay(self, count: int) -> None:
+        """Wait as long as so many bytes take. Raises BackupCancelled."""
+        if self.rate:
+            now = time.monotonic()
+            self._free_at = max(now, self._free_at) + count / self.rate
+            self.cancelled.wait(self._free_at - now)
+        self.refuse_if_cancelled()
+
+    def refuse_if_cancelled(self) -> None:
+        if self.cancelled.is_set():
+            raise BackupCancelled("the backup was cancelled", hint="the next one continues with what it has copied")
+
+
+@dataclass(slots=True)
+class BackupProgress:
+    """The progress of a backup. Written by its thread, read by any."""
+
+    bytes_total: int = 0
+    bytes_done: int = 0
+    """Of those that were copied or need not be."""
+    new_bytes: int = 0
+    new_objects: int = 0
+    damages: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+
+class BackupWriter:
+    """Makes one backup."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        cut: Cut,
+        target: BackupTarget,
+        throttle: Throttle,
+        writer: Executor | None = None,
+    ) -> None:
+        """`directory` holds the files of the cut. With a `writer`, the next piece is read while one is written."""
+        self.progress = BackupProgress(bytes_total=cut.size)
+        self._disk = disk
+        self._directory = directory
+        self._cut = cut
+        self._target = target
+        self._throttle = throttle
+        self._writer = writer
+        self._writing: Future[None] | None = None
+        self._stored: dict[str, int] = {}
+
+    def run(self, name: str, version: str, now_ns: int | None = None) -> Manifest:
+        """Copy everything, and return the manifest that was written."""
+        known = _newest_logs(self._target)
+        self._stored = self._target.objects()
+        try:
+            logs = tuple(self._copy_log(number, log, known) for number, log in enumerate(self._cut.logs))
+        finally:
+            self._wait_for_writer()
+        progress = self.progress
+        manifest = Manifest(
+            1,
+            name,
+            version,
+            self._cut.time_ns,
+            time.time_ns() if now_ns is None else now_ns,
+            progress.new_bytes,
+            progress.new_objects,
+            logs,
+            self._cut.unavailable,
+        )
+        self._throttle.refuse_if_cancelled()
+        self._target.put_manifest(name, encode_manifest(manifest))
+        remove_cut(self._disk, self._directory)
+        return manifest
+
+    def _copy_log(self, number: int, log: LogCut, known: _Known) -> LogEntry:
+        damages: list[DamagedRange] = []
+        before = _sound_segments(known.get(log.name))
+        segments = tuple(
+            self._copy_segment(linked_segment(self._directory, number, one), one, before.get(one.base_offset), damages)
+            for one in log.segments
+        )
+        notes = dict(self._copy_notes(number))
+        self.progress.damages += len(damages)
+        return LogEntry(log.name, segments, notes, tuple(damages))
+
+    def _copy_notes(self, number: int) -> Iterator[tuple[str, Piece]]:
+        for note in KEPT_NOTES:
+            path = linked_note(self._directory, number, note)
+            if self._disk.kind(path) == "file":
+                content = read_all(self._disk, path)
+                piece = piece_of(content)
+                self._keep(PieceContent(piece, content))
+                yield note, piece
+
+    def _copy_segment(
+        self, path: str, segment: SegmentCut, before: SegmentEntry | None, damages: list[DamagedRange]
+    ) -> SegmentEntry:
+        if not segment.size:
+            return SegmentEntry(segment.base_offset, segment.next_offset, ())
+        file = self._disk.open(path, "read")
+        pieces = [] if before is None else self._unchanged(file, segment, before)
+        position = sum(one.size for one in pieces)
+        self.progress.bytes_done += position
+        try:
+            for found in read_pieces(file, ScanRange(position, segment.size, segment.base_offset, segment.next_offset)):
+                self._keep(found)
+                pieces.append(found.piece)
+                damages += [damaged_range(segment.base_offset, one) for one in found.damages]
+                self.progress.bytes_done += found.piece.size
+        finally:
+            file.close()
+        remove_files(self._disk, path)  # its space is free once the broker has removed it as well
+        return SegmentEntry(segment.base_offset, segment.next_offset, tuple(pieces))
+
+    def _unchanged(self, file: File, segment: SegmentCut, before: SegmentEntry) -> list[Piece]:
+        """Return the pieces of the newest backup that this segment begins with."""
+        pieces = list(before.pieces)
+        many = segment.size // BACKUP_OBJECT_BYTES + BACKUP_PIECES_SPARE
+        if before.size > segment.size or not pieces or (before.size < segment.size and len(pieces) > many):
+            return []
+        if any(one.last_frame < 0 or one.sha256 not in self._stored for one in pieces):
+            return []
+        return pieces if has_piece(file, before.size - pieces[-1].size, pieces[-1]) else []
+
+    def _keep(self, found: PieceContent) -> None:
+        """Store a piece unless it is stored already."""
+        self._throttle.refuse_if_cancelled()
+        piece = found.piece
+        if piece.sha256 in self._stored:
+            return
+        self._wait_for_writer()
+        self._stored[piece.sha256] = piece.size
+        if self._writer is None:
+            self._write(piece, found.content)
+        else:
+            self._writing = self._writer.submit(self._write, piece, found.content)
+
+    def _write(self, piece: Piece, content: bytes) -> None:
+        pace = self._throttle.pay if self._throttle.rate else None
+        self._target.put_object(piece.sha256, content, pace)
+        self.progress.new_bytes += piece.size
+        self.progress.new_objects += 1
+
+    def _wait_for_writer(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+
+def _newest_logs(target: BackupTarget) -> _Known:
+    """Return the logs of the newest backup whose manifest is whole."""
+    for name in reversed(target.ids()):
+        try:
+            manifest = decode_manifest(target.get_manifest(name), name)
+        except BackupDamaged:
+            continue
+        return {log.name: log for log in manifest.logs}
+    return {}
+
+
+def _sound_segments(log: LogEntry | None) -> dict[int, SegmentEntry]:
+    """Return the segments without damage, by base offset: what was damaged may have been repaired since."""
+    if log is None:
+        return {}
+    damaged = {one.base_offset for one in log.damages}
+    return {one.base_offset: one for one in log.segments if one.base_offset not in damaged}

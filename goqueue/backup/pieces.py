@@ -1,0 +1,114 @@
+"""Cutting the bytes of a segment into pieces, and looking at pieces again.
+
+A piece ends where a frame ends, unless the bytes are damaged. So each one can be checked alone, and the header of its
+last frame proves later whether a segment still has the same bytes up to there: compaction removes frames and keeps the
+others byte for byte, so a frame that has its place has all before it.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from goqueue.backup.manifest import DamagedRange, Piece
+from goqueue.errors import BackupDamaged, DiskFailed
+from goqueue.limits import BACKUP_OBJECT_BYTES, FRAME_HEADER_BYTES
+from goqueue.storage.disk import Buffer, File
+from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
+
+
+@dataclass(frozen=True, slots=True)
+class PieceContent:
+    """A piece with its bytes, and the damage in them."""
+
+    piece: Piece
+    content: bytes
+    damages: tuple[Damage, ...] = ()
+
+
+def piece_of(content: bytes, last_frame: int = -1) -> Piece:
+    header = content[last_frame : last_frame + FRAME_HEADER_BYTES].hex() if last_frame >= 0 else ""
+    return Piece(hashlib.sha256(content).hexdigest(), crc32c(content), len(content), last_frame, header)
+
+
+def read_pieces(file: File, stretch: ScanRange) -> Iterator[PieceContent]:
+    """Read a stretch of a segment, and verify its frames. What is damaged is taken as it is."""
+    content, last_frame, damages = bytearray(), -1, list[Damage]()
+    for found in scan_segment(file, stretch):
+        if isinstance(found, Damage):
+            damages.append(found)
+            content += _read_damaged(file, found.position, found.end)
+        else:
+            last_frame = len(content) + int(found.positions[-1]) - int(found.positions[0])
+            content += found.buffer.data[int(found.positions[0]) : found.end]
+        if len(content) >= BACKUP_OBJECT_BYTES:
+            yield _finish(content, last_frame, damages)
+            content, last_frame, damages = bytearray(), -1, []
+    if content:
+        yield _finish(content, last_frame, damages)
+
+
+def _finish(content: bytearray, last_frame: int, damages: Sequence[Damage]) -> PieceContent:
+    held = bytes(content)
+    return PieceContent(piece_of(held, last_frame), held, tuple(damages))
+
+
+def _read_damaged(file: File, position: int, end: int) -> bytearray:
+    """The bytes as they are; zeros where the device cannot read them."""
+    content = bytearray(end - position)
+    try:
+        file.read(position, memoryview(content))
+    except DiskFailed:
+        return bytearray(end - position)
+    return content
+
+
+def has_piece(file: File, position: int, piece: Piece) -> bool:
+    """Return whether a segment still has this piece at this position, and all before it."""
+    if piece.last_frame < 0:
+        return False
+    header = bytearray(FRAME_HEADER_BYTES)
+    count = file.read(position + piece.last_frame, memoryview(header))
+    return count == FRAME_HEADER_BYTES and header.hex() == piece.last_header
+
+
+def damaged_range(base_offset: int, damage: Damage) -> DamagedRange:
+    return DamagedRange(base_offset, damage.position, damage.end, damage.reason)
+
+
+def check_piece(piece: Piece, content: bytes) -> None:
+    """Raise BackupDamaged unless these are the bytes of a piece."""
+    if len(content) != piece.size:
+        raise BackupDamaged(
+            f"object {piece.sha256} has {len(content):,} bytes instead of {piece.size:,}", object=piece.sha256
+        )
+    if hashlib.sha256(content).hexdigest() != piece.sha256 or crc32c(content) != piece.crc32c:
+        raise BackupDamaged(f"object {piece.sha256} is damaged: its content has another hash", object=piece.sha256)
+
+
+class MemoryFile:
+    """Bytes that are read like a file."""
+
+    def __init__(self, content: Buffer) -> None:
+        self._content = memoryview(content)
+
+    def read(self, position: int, into: memoryview) -> int:
+        count = max(0, min(len(into), len(self._content) - position))
+        into[:count] = self._content[position : position + count]
+        return count
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> None:
+        raise NotImplementedError("it is read only")
+
+    def truncate(self, size: int) -> None:
+        raise NotImplementedError("it is read only")
+
+    def sync(self) -> None: ...
+
+    def drop_cache(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,147 @@
+"""Restoring a backup into an empty data directory: the same bytes at the same offsets.
+
+Nothing else is written: indexes and the like are caches, which the first start makes anew. The directory becomes one of
+a broker in the last step. Until then its `FORMAT` says that it is being restored, so no broker opens it; when a restore
+is repeated, it continues with what is there.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry
+from goqueue.backup.pieces import check_piece, piece_of
+from goqueue.backup.target import BackupTarget
+from goqueue.errors import DataDirectoryInUse, RestoreImpossible
+from goqueue.quantities import format_size
+from goqueue.storage.disk import Disk, file_size, read_all, remove_files, replace_file
+from goqueue.storage.layout import FORMAT_VERSION, RESTORING, check_name
+
+Progress = Callable[[int], None]
+"""Called with the bytes that were restored since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """The steps of a restore, before anything is changed."""
+
+    manifest: Manifest
+    path: str
+    is_continued: bool
+    """Whether a restore of the same backup was interrupted there."""
+    bytes: int
+    segments: int
+
+
+def plan_restore(disk: Disk, manifest: Manifest, path: str) -> RestorePlan:
+    """Raise RestoreImpossible unless a backup can be restored to a path. Changes nothing."""
+    for log in manifest.logs:
+        check_name(log.name)
+    continued = _refuse_used(disk, manifest, path)
+    plan = RestorePlan(manifest, path, continued, manifest.size, sum(len(log.segments) for log in manifest.logs))
+    place = path
+    while disk.kind(place) == "absent":
+        place = place.rstrip("/").rpartition("/")[0] or ("/" if place.startswith("/") else ".")
+    free = disk.space(place).free_bytes
+    if not continued and free < plan.bytes:
+        raise RestoreImpossible(
+            f"{path} has {format_size(free)} of free space, and the backup needs {format_size(plan.bytes)}",
+            hint="free some space, or name a directory on another device",
+        )
+    return plan
+
+
+def _refuse_used(disk: Disk, manifest: Manifest, path: str) -> bool:
+    """Return whether this backup was being restored there; refuse any other content."""
+    if disk.kind(path) == "absent":
+        return False
+    names = {entry.name for entry in disk.entries(path)} - {"lost+found"}
+    if not names or names == {"FORMAT.tmp"}:
+        return False
+    marker = read_all(disk, f"{path}/FORMAT") if "FORMAT" in names else b""
+    if marker == _marker(manifest):
+        return True
+    hint = "name a directory that does not exist or is empty"
+    if marker.startswith(RESTORING):
+        other = marker.removeprefix(RESTORING).decode("ascii", "replace").strip()
+        raise RestoreImpossible(
+            f"a restore of another backup was interrupted in {path}: {other}",
+            hint=f"restore that one, or {hint}",
+        )
+    raise RestoreImpossible(f"{path} is not empty: it holds {', '.join(sorted(names)[:3])}", hint=hint)
+
+
+def _marker(manifest: Manifest) -> bytes:
+    return RESTORING + manifest.id.encode() + b"\n"
+
+
+def restore_backup(
+    disk: Disk, target: BackupTarget, plan: RestorePlan, owner: str, progress: Progress = lambda _: None
+) -> None:
+    """Carry out a plan. `owner` names this process to others that want the directory."""
+    path, manifest = plan.path, plan.manifest
+    disk.make_directory(path)
+    if _refuse_used(disk, manifest, path) is False:
+        replace_file(disk, f"{path}/FORMAT", _marker(manifest))
+    lock = disk.lock(f"{path}/lock", owner)
+    try:
+        if read_all(disk, f"{path}/FORMAT") != _marker(manifest):
+            raise DataDirectoryInUse(f"{path} was restored by another process meanwhile")
+        disk.make_directory(f"{path}/logs")
+        for log in manifest.logs:
+            _restore_log(disk, target, f"{path}/logs/{log.name}", log, progress)
+        replace_file(disk, f"{path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
+    finally:
+        lock.release()
+
+
+def _restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress) -> None:
+    disk.make_directory(directory)
+    for segment in log.segments:
+        path = f"{directory}/{segment.base_offset:020d}.log"
+        if not _is_restored(disk, path, segment):
+            _write_file(disk, path, _contents(target, segment.pieces, progress))
+        else:
+            progress(segment.size)
+    for note, piece in log.notes.items():
+        _write_file(disk, f"{directory}/{note}", _contents(target, (piece,), lambda _: None))
+    disk.sync_directory(directory)
+
+
+def _contents(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[bytes]:
+    for piece in pieces:
+        content = target.get_object(piece.sha256)
+        check_piece(piece, content)
+        yield content
+        progress(piece.size)
+
+
+def _is_restored(disk: Disk, path: str, segment: SegmentEntry) -> bool:
+    """Return whether an interrupted restore has left the whole segment."""
+    if disk.kind(path) != "file" or file_size(disk, path) != segment.size:
+        return False
+    file, position = disk.open(path, "read"), 0
+    try:
+        for piece in segment.pieces:
+            content = bytearray(piece.size)
+            file.read(position, memoryview(content))
+            if piece_of(bytes(content)).sha256 != piece.sha256:
+                return False
+            position += piece.size
+    finally:
+        file.close()
+    return True
+
+
+def _write_file(disk: Disk, path: str, contents: Iterator[bytes]) -> None:
+    """Write a file in one step; its name is synced with the directory."""
+    temporary = f"{path}.tmp"
+    remove_files(disk, temporary)
+    file, position = disk.open(temporary, "create"), 0
+    try:
+        for content in contents:
+            file.write(position, [content])
+            position += len(content)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)

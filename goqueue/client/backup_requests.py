@@ -1,0 +1,92 @@
+"""The client's methods for backups that the broker makes."""
+
+from typing import Any
+
+import msgspec
+
+from goqueue.client.address import quote
+from goqueue.client.api_request import ApiRequest, json_request, operation
+
+
+class BackupProgressInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of a backup or its verification."""
+
+    activity: str
+    """backup or verification."""
+    bytes_total: int
+    bytes_done: int
+    bytes_per_second: float
+    seconds_left: float | None = None
+
+
+class BackupVerificationInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the last verification of a backup."""
+
+    verified_at: str
+    problems: int
+    sentences: list[str] = []
+
+
+class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup in the broker's target, or one that runs, failed or was cancelled."""
+
+    id: str
+    state: str
+    """running, complete, failed, cancelled or damaged."""
+    cut_at: str | None = None
+    """The moment that it has the state of."""
+    finished_at: str | None = None
+    version: str | None = None
+    bytes: int = 0
+    new_bytes: int = 0
+    logs: int = 0
+    damaged_ranges: int = 0
+    """Ranges of logs that were damaged when they were copied."""
+    unavailable: list[str] = []
+    """Logs that the broker could not open: they are not in the backup."""
+    problem: str | None = None
+    verification: BackupVerificationInfo | None = None
+    progress: BackupProgressInfo | None = None
+
+
+class BackupOverview(msgspec.Struct, frozen=True, kw_only=True):
+    """The backups of a broker, the newest first."""
+
+    target: str | None
+    """None if the broker has no target for backups."""
+    backups: list[BackupInfo] = []
+
+
+_UNSURE = "it may have been done: list the backups before you send it again"
+
+
+class BackupAdmin:
+    """Backups."""
+
+    @operation
+    def backups(self) -> ApiRequest[BackupOverview]:
+        """Return all backups, the newest first."""
+        return json_request("GET", "/admin/backup", BackupOverview)
+
+    @operation
+    def backup(self, name: str) -> ApiRequest[BackupInfo]:
+        """Return one backup, and how far it is."""
+        return json_request("GET", f"/admin/backup/{quote(name)}", BackupInfo)
+
+    @operation
+    def create_backup(self) -> ApiRequest[BackupInfo]:
+        """Start a backup, and return at once; `backup` tells how far it is."""
+        return json_request("POST", "/admin/backup", BackupInfo, {}, idempotent=False, unsure_hint=_UNSURE)
+
+    @operation
+    def verify_backup(self, name: str) -> ApiRequest[BackupInfo]:
+        """Start to read everything of a backup again, and return at once."""
+        path = f"/admin/backup/{quote(name)}/verify"
+        return json_request("POST", path, BackupInfo, {}, idempotent=False, unsure_hint=_UNSURE)
+
+    @operation
+    def delete_backup(self, name: str) -> ApiRequest[dict[str, Any]]:
+        """Delete a backup, or cancel it while it runs."""
+        return json_request(
+            "DELETE", f"/admin/backup/{quote(name)}", dict[str, Any], idempotent=False, unsure_hint=_UNSURE
+        )

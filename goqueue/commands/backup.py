@@ -1,0 +1,230 @@
+"""`goqueue backup` and `goqueue restore`: backups in a directory, without a broker."""
+
+import os
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.config import load
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.formatting import format_size_rate, format_to_second
+from goqueue.console.rows import Column
+from goqueue.console.session import Session, output_flags
+from goqueue.quantities import format_count, format_duration, format_size, format_time
+
+if TYPE_CHECKING:
+    from goqueue.backup.manifest import Manifest
+    from goqueue.backup.restore import RestorePlan
+    from goqueue.backup.target import DirectoryTarget
+
+_FromFlag = Annotated[str, typer.Option("--from", metavar="DIR", help="The directory with backups.")]
+_BackupFlag = Annotated[
+    str | None, typer.Option("--backup", metavar="ID", help="Id of the backup. Default: the newest.")
+]
+_COLUMNS = (
+    Column("ID", "name"),
+    Column("STATE", "state"),
+    Column("TIME", "cut_at", lambda text: "-" if text is None else format_to_second(text)),
+    Column("SIZE", "bytes", format_size),
+    Column("NEW", "new_bytes", format_size),
+    Column("LOGS", "logs", format_count),
+    Column("DAMAGED", "damaged_ranges", format_count, wide=True),
+    Column("VERSION", "version", wide=True),
+    Column("PROBLEM", "problem", lambda text: text or "-", wide=True),
+)
+_LOGS = (
+    Column("LOG", "name"),
+    Column("OFFSETS", "offsets"),
+    Column("SIZE", "bytes", format_size),
+    Column("SEGMENTS", "segments", format_count),
+    Column("DAMAGED", "damaged_ranges", format_count),
+)
+
+
+class _ProgressLine:
+    """One line on stderr with the share, the rate and the time left."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total = what, total
+        self._done, self._began, self._shown = 0, time.monotonic(), 0.0
+
+    def __call__(self, count: int) -> None:
+        self._done += count
+        now = time.monotonic()
+        if now - self._shown < 0.1 or not self._total:
+            return
+        self._shown = now
+        rate = self._done / max(0.001, now - self._began)
+        left = format_duration(round((self._total - self._done) / rate)) if rate else "?"
+        share = 100 * self._done // self._total
+        terminal.show_status(
+            f"{self._what}: {share} % of {format_size(self._total)}, {format_size_rate(rate)}, {left} left"
+        )
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+def _target(path: str) -> "DirectoryTarget":
+    from goqueue.backup.target import DirectoryTarget  # noqa: PLC0415 - not for --help and completion
+    from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
+
+    if not path:
+        raise UsageInvalid("--from is empty", hint="name the directory with the backups")
+    target = DirectoryTarget(SystemDisk(), path)
+    target.check()
+    return target
+
+
+def _manifest(target: "DirectoryTarget", name: str | None) -> "Manifest":
+    from goqueue.backup.verify import load_manifest  # noqa: PLC0415
+    from goqueue.errors import BackupNotFound  # noqa: PLC0415
+
+    if name is None:
+        ids = target.ids()
+        if not ids:
+            raise BackupNotFound(f"there is no backup in {target}", hint="name another directory")
+        name = ids[-1]
+    return load_manifest(target, name)
+
+
+@output_flags
+def list_backups(source: _FromFlag, *, session: Session) -> None:
+    """List the backups in a directory, the oldest first.
+
+    \b
+      goqueue backup list --from /mnt/backups
+    """
+    from goqueue.backup.catalog import BackupCatalog  # noqa: PLC0415
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": one.id,
+            "state": "complete" if one.problem is None else "damaged",
+            "cut_at": format_time(one.cut_ns) if one.cut_ns else None,
+            "bytes": one.size,
+            "new_bytes": one.new_bytes,
+            "logs": one.logs,
+            "damaged_ranges": one.damages,
+            "version": one.version,
+            "problem": one.problem,
+        }
+        for one in BackupCatalog(_target(source)).summaries()
+    ]
+    session.write(rows, _COLUMNS)
+    session.note(format_count(len(rows), "backup"))
+
+
+@output_flags
+def describe(source: _FromFlag, backup: _BackupFlag = None, *, session: Session) -> None:
+    """List the logs of a backup with their offsets.
+
+    \b
+      goqueue backup describe --from /mnt/backups
+      goqueue backup describe --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b -o json
+    """
+    manifest = _manifest(_target(source), backup)
+    rows = [
+        {
+            "name": log.name,
+            "first_offset": log.first_offset,
+            "next_offset": log.next_offset,
+            "offsets": f"{log.first_offset}-{log.next_offset - 1}" if log.next_offset > log.first_offset else "none",
+            "bytes": log.size,
+            "segments": len(log.segments),
+            "damaged_ranges": len(log.damages),
+        }
+        for log in manifest.logs
+    ]
+    session.write(rows, _LOGS)
+    session.note(
+        f"backup {manifest.id} of {format_time(manifest.cut_ns)}: {format_count(len(rows), 'log')}, "
+        f"{format_size(manifest.size)}",
+        *(f"{name} is not in it: {reason}" for name, reason in sorted(manifest.unavailable.items())),
+    )
+
+
+def verify(source: _FromFlag, backup: _BackupFlag = None) -> None:
+    """Read everything of a backup again: each hash and each frame.
+
+    \b
+      goqueue backup verify --from /mnt/backups
+      goqueue backup verify --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b
+
+    The exit code is 1 if anything is not as it was written.
+    """
+    from goqueue.backup.verify import verify_backup  # noqa: PLC0415
+
+    target = _target(source)
+    manifest = _manifest(target, backup)
+    line = _ProgressLine("verifying", manifest.size)
+    try:
+        report = verify_backup(target, manifest.id, pace=line)
+    finally:
+        terminal.show_status("")
+    if not report.is_sound:
+        terminal.say_error(
+            f"backup {manifest.id} has {format_count(report.problem_count, 'problem')}",
+            details=map(str, report.problems),
+            hint="restore another one, and make a new backup",
+        )
+        raise typer.Exit(exit_codes.FAILED)
+    terminal.say(
+        f"backup {manifest.id} is sound: {format_count(report.frames, 'message')} in "
+        f"{format_count(len(manifest.logs), 'log')}, {format_size(manifest.size)}"
+    )
+
+
+def restore(
+    source: _FromFlag,
+    backup: _BackupFlag = None,
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", metavar="PATH", help="Empty or absent data directory to fill.")
+    ] = None,
+    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
+) -> None:
+    """Restore a backup into an empty data directory: the same bytes at the same offsets.
+
+    \b
+      goqueue restore --from /mnt/backups --data-dir ./goqueue-data --dry-run
+      goqueue restore --from /mnt/backups --data-dir ./goqueue-data
+      goqueue restore --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b
+
+    Every object is verified on its way. A restore that was interrupted continues when it is run again; until it is
+    complete, no broker opens the directory.
+    """
+    from goqueue.backup.restore import plan_restore, restore_backup  # noqa: PLC0415
+    from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
+    from goqueue.storage.store import process_name  # noqa: PLC0415
+
+    target, disk = _target(source), SystemDisk()
+    path = load(config, os.environ, {"data_dir": data_dir}).data_dir
+    plan = plan_restore(disk, _manifest(target, backup), path)
+    terminal.say(*_sentences(plan))
+    if dry_run:
+        return
+    line = _ProgressLine("restoring", plan.bytes)
+    try:
+        restore_backup(disk, target, plan, process_name("goqueue restore", os.getpid()), line)
+    finally:
+        terminal.show_status("")
+    terminal.say(f"restored in {format_duration(round(line.seconds, 1))}; start it with:")
+    terminal.write(f"goqueue serve --data-dir {path}\n")
+
+
+def _sentences(plan: "RestorePlan") -> list[str]:
+    manifest = plan.manifest
+    lines = [
+        f"{'continue to restore' if plan.is_continued else 'restore'} backup {manifest.id} to {plan.path}",
+        f"  {format_count(len(manifest.logs), 'log')}, {format_count(plan.segments, 'segment')}, "
+        f"{format_size(plan.bytes)}, as they were at {format_time(manifest.cut_ns)}",
+    ]
+    damages = sum(len(log.damages) for log in manifest.logs)
+    if damages:
+        lines.append(f"  {format_count(damages, 'range')} of logs were damaged before the backup, and stay so")
+    lines += [f"  {name} is not in it: {reason}" for name, reason in sorted(manifest.unavailable.items())]
+    return lines

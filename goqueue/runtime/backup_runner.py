@@ -1,0 +1,249 @@
+"""Backups of a running broker: one at a time, on a thread of their own.
+
+The cut is taken by upkeep between two of its jobs; the rest only reads files that nothing changes. What is under way
+ends with the broker, and the next backup continues with what was copied. Failed runs are remembered until a restart;
+complete ones are in the target.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal, TypeVar
+from uuid import uuid4
+
+from goqueue import __version__
+from goqueue.backup.catalog import BackupCatalog, BackupSummary
+from goqueue.backup.create import BackupProgress, BackupWriter, Throttle
+from goqueue.backup.cut import Cut, remove_cut, take_cut
+from goqueue.backup.target import BackupTarget, refuse_unless_id
+from goqueue.backup.verify import Verification, store_verification, verify_backup
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueError
+from goqueue.limits import BACKUP_RUNS_KEPT
+from goqueue.quantities import format_count, format_size
+from goqueue.runtime.runtime import Runtime
+from goqueue.storage.store import process_name
+
+_log = logging.getLogger("goqueue.backup")
+
+T = TypeVar("T")
+
+RunState = Literal["running", "complete", "failed", "cancelled"]
+
+
+@dataclass(slots=True, eq=False)
+class BackupRun:
+    """A backup or a verification of this process."""
+
+    id: str
+    kind: Literal["backup", "verification"]
+    began_ns: int
+    throttle: Throttle
+    state: RunState = "running"
+    problem: str | None = None
+    progress: BackupProgress | None = None
+    """Of a backup, once its cut was taken."""
+    verification: Verification | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def bytes_total(self) -> int:
+        counts = self.progress or self.verification
+        return 0 if counts is None else counts.bytes_total
+
+    @property
+    def bytes_done(self) -> int:
+        counts = self.progress or self.verification
+        return 0 if counts is None else counts.bytes_done
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.bytes_done / max(0.001, time.monotonic() - self.began)
+
+
+class BackupRunner:
+    """Owns the backups of a broker."""
+
+    def __init__(self, runtime: Runtime, target: BackupTarget | None, bytes_per_second: int) -> None:
+        self.target = target
+        self.runs: OrderedDict[str, BackupRun] = OrderedDict()
+        """Backups of this process that are not in the target, the oldest first."""
+        self.current: BackupRun | None = None
+        self._runtime = runtime
+        self._rate = bytes_per_second
+        self._catalog = None if target is None else BackupCatalog(target)
+        self._owner = process_name("goqueue serve", os.getpid())
+        self._worker = ThreadPoolExecutor(1, "goqueue-backup")
+        self._writer = ThreadPoolExecutor(1, "goqueue-backup-writer")
+        self._readers = ThreadPoolExecutor(1, "goqueue-backup-list")
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Remove what a backup has left that was interrupted by the end of the process."""
+        with suppress(GoQueueError):  # the next backup does so, too
+            remove_cut(self._runtime.disk, self._directory)
+
+    async def stop(self) -> None:
+        """Cancel what is under way."""
+        if self.current is not None:
+            self.current.throttle.cancelled.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        for threads in (self._worker, self._writer, self._readers):
+            threads.shutdown()
+
+    @property
+    def _directory(self) -> str:
+        return f"{self._runtime.store.path}/cut"
+
+    # --- what operators ask for ---
+
+    def begin_backup(self) -> BackupRun:
+        """Start a backup. Raises BackupsOff or BackupsBusy."""
+        now_ns = self._runtime.clock.now_ns()
+        moment = datetime.fromtimestamp(now_ns // NANOSECONDS, UTC)
+        run = BackupRun(f"{moment:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}", "backup", now_ns, Throttle(self._rate))
+        return self._begin(run)
+
+    async def begin_verification(self, name: str) -> BackupRun:
+        """Start to read a backup again."""
+        self._refuse_busy()
+        await self._on_list_thread(partial(self._refuse_unknown, name))
+        run = BackupRun(name, "verification", self._runtime.clock.now_ns(), Throttle(self._rate))
+        return self._begin(run)
+
+    async def summaries(self) -> list[BackupSummary]:
+        """The complete backups of the target, the oldest first."""
+        return await self._on_list_thread(self._require_catalog().summaries)
+
+    async def summary(self, name: str) -> BackupSummary:
+        def job() -> BackupSummary:
+            self._refuse_unknown(name)
+            return self._require_catalog().summary(name)
+
+        return await self._on_list_thread(job)
+
+    async def remove(self, name: str) -> Literal["cancelled", "deleted"]:
+        """Cancel a running backup, or delete one with the objects that no other backup needs."""
+        if self.current is not None and self.current.id == name and self.current.kind == "backup":
+            self.current.throttle.cancelled.set()
+            assert self._task is not None
+            await asyncio.wait([self._task])
+            return "cancelled"
+        self._refuse_busy()
+        if self.runs.pop(name, None) is None:
+            await self._on_list_thread(partial(self._delete, name))
+        return "deleted"
+
+    # --- how it is done ---
+
+    def _require_catalog(self) -> BackupCatalog:
+        if self._catalog is None:
+            raise BackupsOff(
+                "the broker has no target for backups",
+                hint="set `backup.target` to a directory on another device, and restart the broker",
+            )
+        return self._catalog
+
+    def _refuse_busy(self) -> None:
+        self._require_catalog()
+        if self.current is not None:
+            raise BackupsBusy(
+                f"the {self.current.kind} of {self.current.id} is running",
+                hint="wait for its end; `goqueue-admin backup list` shows how far it is",
+            )
+
+    def _refuse_unknown(self, name: str) -> None:
+        target = self._require_catalog().target
+        try:
+            ids = target.ids()
+        except GoQueueError:
+            ids = []
+        refuse_unless_id(name, ids)
+
+    async def _on_list_thread(self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, job)
+
+    def _begin(self, run: BackupRun) -> BackupRun:
+        self._runtime.refuse_while_stopping()
+        self._refuse_busy()
+        self.current = run
+        self._task = asyncio.get_running_loop().create_task(self._run(run))
+        return run
+
+    async def _run(self, run: BackupRun) -> None:
+        try:
+            await self._work(run)
+        except GoQueueError as error:
+            run.state = "cancelled" if isinstance(error, BackupCancelled) else "failed"
+            run.problem = error.sentence
+            _log.warning("%s %s %s: %s", run.kind, run.id, run.state, error)
+        except Exception:
+            run.state, run.problem = "failed", "the broker made a mistake: see its log"
+            _log.exception("%s %s failed", run.kind, run.id)
+        else:
+            run.state = "complete"
+        self.current = None
+        if run.kind == "backup" and run.state != "complete":
+            self.runs[run.id] = run
+            while len(self.runs) > BACKUP_RUNS_KEPT:
+                self.runs.popitem(last=False)
+
+    async def _work(self, run: BackupRun) -> None:
+        loop = asyncio.get_running_loop()
+        if run.kind == "backup":
+            work = take_cut(self._runtime.store, self._runtime.disk, self._directory, self._runtime.clock.now_ns())
+            cut = await self._runtime.upkeep.run_alone(work)
+            await loop.run_in_executor(self._worker, self._copy, run, cut)
+        else:
+            await loop.run_in_executor(self._worker, self._verify, run)
+
+    def _copy(self, run: BackupRun, cut: Cut) -> None:
+        target, disk = self._require_catalog().target, self._runtime.disk
+        try:
+            lock = target.open(self._owner)
+            try:
+                job = BackupWriter(disk, self._directory, cut, target, run.throttle, self._writer)
+                run.progress = job.progress
+                manifest = job.run(run.id, __version__)
+            finally:
+                lock.release()
+        finally:
+            remove_cut(disk, self._directory)
+        _log.info(
+            "backup %s is complete: %s in %s, %s of them new%s",
+            run.id,
+            format_size(manifest.size),
+            format_count(len(manifest.logs), "log"),
+            format_size(manifest.new_bytes),
+            f"; {format_count(job.progress.damages, 'damaged range')}" if job.progress.damages else "",
+        )
+
+    def _verify(self, run: BackupRun) -> None:
+        target = self._require_catalog().target
+        run.verification = Verification(run.id)
+        report = verify_backup(target, run.id, run.verification, run.throttle.pay)
+        lock = target.open(self._owner)
+        try:
+            store_verification(target, report, self._runtime.clock.now_ns())
+        finally:
+            lock.release()
+        if not report.is_sound:
+            _log.error("backup %s is damaged: %s", run.id, report.problems[0].sentence)
+
+    def _delete(self, name: str) -> None:
+        self._refuse_unknown(name)
+        catalog = self._require_catalog()
+        lock = catalog.target.open(self._owner)
+        try:
+            catalog.delete(name)
+        finally:
+            lock.release()

@@ -1,0 +1,220 @@
+"""`goqueue-admin backup`: backups that a broker makes while it runs."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import doing
+from goqueue.console.flags import Consent, WatchOptions
+from goqueue.console.formatting import format_ago, format_size_rate, format_to_second
+from goqueue.console.names import for_each_name, in_table, reject_empty_names
+from goqueue.console.rows import Column, Row, struct_to_row
+from goqueue.console.session import Session, require_confirmation, session_flags
+from goqueue.console.watch import show_rows
+from goqueue.errors import BackupNotFound
+from goqueue.quantities import format_count, format_duration, format_size
+
+if TYPE_CHECKING:
+    from goqueue.client import BackupInfo, Client
+
+_LOOK_SECONDS = 0.25
+
+
+def _optional_time(text: str | None) -> str:
+    return "-" if text is None else format_to_second(text)
+
+
+def _verified(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "-"
+    return f"{found['problems']} PROBLEMS" if found["problems"] else format_ago(found["verified_at"])
+
+
+def _progress(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "-"
+    done, total = found["bytes_done"], found["bytes_total"]
+    left = "" if found["seconds_left"] is None else f", {format_duration(round(found['seconds_left']))} left"
+    share = f"{100 * done // total} %" if total else "-"
+    return f"{share} of {format_size(total)}, {format_size_rate(found['bytes_per_second'])}{left}"
+
+
+_COLUMNS = (
+    Column("ID", "id"),
+    Column("STATE", "state"),
+    Column("TIME", "cut_at", _optional_time),
+    Column("SIZE", "bytes", format_size),
+    Column("NEW", "new_bytes", format_size),
+    Column("LOGS", "logs", format_count),
+    Column("VERIFIED", "verification", _verified),
+    Column("PROGRESS", "progress", _progress),
+    Column("DAMAGED", "damaged_ranges", format_count, wide=True),
+    Column("UNAVAILABLE", "unavailable", lambda names: ", ".join(names) or "-", wide=True),
+    Column("VERSION", "version", lambda text: text or "-", wide=True),
+    Column("PROBLEM", "problem", lambda text: text or "-", wide=True),
+)
+
+
+def _row(one: "BackupInfo") -> dict[str, Any]:
+    return {"name": one.id, **struct_to_row(one)}
+
+
+@session_flags
+def create(
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is complete.")] = True,
+    *,
+    session: Session,
+) -> None:
+    """Make a backup of all logs, of this moment.
+
+    \b
+      goqueue-admin backup create
+      goqueue-admin backup create --no-wait -o name
+
+    Publishing goes on meanwhile. Only what the backups before do not have is copied. ^C ends the waiting, not the
+    backup; `goqueue-admin backup delete` cancels it.
+    """
+    with doing("make a backup"), session.client() as client:
+        made = client.create_backup()
+        if wait:
+            made = _follow(session, client, made)
+    session.write([_row(made)], _COLUMNS)
+    if made.state not in ("running", "complete"):
+        terminal.say_error(f"backup {made.id} is {made.state}", cause=made.problem)
+        raise typer.Exit(exit_codes.FAILED)
+    _note_gaps(session, [made])
+
+
+def _note_gaps(session: Session, found: "Sequence[BackupInfo]") -> None:
+    for one in found:
+        if one.unavailable:
+            session.note(f"{one.id} lacks logs that the broker could not open: {', '.join(one.unavailable)}")
+        if one.damaged_ranges:
+            session.note(f"{one.id} has {format_count(one.damaged_ranges, 'range')} that were damaged before")
+
+
+def _follow(session: Session, client: "Client", one: "BackupInfo") -> "BackupInfo":
+    """Show the progress until nothing runs any more."""
+    try:
+        while one.state == "running" or one.progress is not None:
+            if session.for_people and one.progress is not None:
+                activity = "verifying" if one.progress.activity == "verification" else "backing up"
+                terminal.show_status(f"{activity}: {_progress(struct_to_row(one.progress))}")
+            time.sleep(_LOOK_SECONDS)
+            one = client.backup(one.id)
+    finally:
+        terminal.show_status("")
+    return one
+
+
+@session_flags
+def list_backups(*, options: WatchOptions, session: Session) -> None:
+    """List backups, the newest first.
+
+    \b
+      goqueue-admin backup list
+      goqueue-admin backup list -o wide
+      goqueue-admin backup list --watch
+
+    NEW is what a backup has added; the rest is shared with others. Failed and cancelled backups are listed until the
+    broker restarts.
+    """
+    targets: list[str | None] = []
+
+    def fetch(client: "Client") -> Sequence[Row]:
+        found = client.backups()
+        targets.append(found.target)
+        return [_row(one) for one in found.backups]
+
+    rows = show_rows(session, "list backups", fetch, _COLUMNS, options, volatile=("progress",))
+    if targets[-1] is None:
+        session.note("the broker has no target for backups: set `backup.target`, and restart it")
+    else:
+        session.note(f"{format_count(len(rows), 'backup')} in {targets[-1]}")
+
+
+@session_flags
+def describe(
+    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of backups.")], *, session: Session
+) -> None:
+    """Show backups, and what their last verification found.
+
+    \b
+      goqueue-admin backup describe 20261120T031500Z-5f0c2a9b
+      goqueue-admin backup describe 20261120T031500Z-5f0c2a9b -o json
+    """
+    found: list[BackupInfo] = []
+
+    def work(client: "Client", name: str) -> dict[str, Any]:
+        found.append(client.backup(name))
+        return struct_to_row(found[-1])
+
+    for_each_name(session, names, "describe backup", work, in_table(_COLUMNS))
+    _note_gaps(session, found)
+    for one in found:
+        if one.problem:
+            session.note(f"{one.id}: {one.problem}")
+        if one.verification is not None:
+            session.note(*(f"{one.id}: {sentence}" for sentence in one.verification.sentences))
+
+
+@session_flags
+def verify(
+    name: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of a backup. Default: the newest.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    *,
+    session: Session,
+) -> None:
+    """Read everything of a backup again: each hash and each frame.
+
+    \b
+      goqueue-admin backup verify
+      goqueue-admin backup verify 20261120T031500Z-5f0c2a9b
+
+    The exit code is 1 if anything is not as it was written. `goqueue backup verify` does the same without a broker.
+    """
+    with doing("verify a backup"), session.client() as client:
+        if name is None:
+            complete = [one.id for one in client.backups().backups if one.state not in ("failed", "cancelled")]
+            if not complete:
+                raise BackupNotFound("there is no backup", hint="`goqueue-admin backup create` makes one")
+            name = complete[0]
+        reject_empty_names(name, noun="backup")
+        found = client.verify_backup(name)
+        if wait:
+            found = _follow(session, client, found)
+    session.write([_row(found)], _COLUMNS)
+    sentences = [] if found.verification is None or not wait else found.verification.sentences
+    if sentences:
+        terminal.say_error(f"backup {found.id} is damaged", details=sentences, hint="make another one")
+        raise typer.Exit(exit_codes.FAILED)
+
+
+@session_flags
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of backups.")],
+    *,
+    consent: Consent,
+    session: Session,
+) -> None:
+    """Delete backups, or cancel one that is running.
+
+    \b
+      goqueue-admin backup delete 20261120T031500Z-5f0c2a9b
+      goqueue-admin backup delete 20261120T031500Z-5f0c2a9b --yes
+
+    What other backups need stays.
+    """
+    reject_empty_names(*names, noun="backup")
+    if consent.dry_run:
+        terminal.say(f"that would delete {', '.join(names)}")
+        return
+    require_confirmation(session, f"delete the backups {', '.join(names)}", name=" ".join(names), consent=consent)
+
+    def work(client: "Client", name: str) -> dict[str, Any]:
+        return {"name": name, **client.delete_backup(name)}
+
+    for_each_name(session, names, "delete backup", work, in_table((Column("ID", "id"), Column("RESULT", "result"))))

@@ -1,0 +1,124 @@
+"""Backups of a real broker at work, as operators make them, and what its clients find after a restore."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.client import Client
+from goqueue.errors import ConfigInvalid
+from goqueue.testing.broker import LocalBroker
+from tests.admin.programs import admin
+from tests.api.keys import eventually
+from tests.api.members import Member
+from tests.brokers import ask, create, publish, read
+from tests.cli.programs import Done, cli
+
+COMMAND = (sys.executable, "-m", "goqueue")
+
+
+def broker(tmp_path: Path, **settings: str) -> LocalBroker:
+    given = {"backup__target": str(tmp_path / "backups"), "backup__rate": "0B", **settings}
+    return LocalBroker(str(tmp_path / "data"), **given)
+
+
+def goqueue(*words: str) -> Done:
+    return cli("", *words, command=COMMAND)
+
+
+def rows(done: Done) -> list[dict[str, Any]]:
+    assert done.code == 0, done.err
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+def begin_transaction(url: str, name: str) -> dict[str, Any]:
+    """Begin a transaction over HTTP, with one message in it."""
+    producer = ask(url, "POST", "/producers/init", {"transactional_id": name}).json
+    ids: dict[str, Any] = {
+        "producer_id": producer["producer_id"], "epoch": producer["epoch"], "transactional_id": name
+    }  # fmt: skip
+    assert ask(url, "POST", "/transactions/begin", ids).status == 200
+    sent = {"producer_id": ids["producer_id"], "epoch": ids["epoch"], "topic": "orders", "partition": 1, "value": name}
+    assert ask(url, "POST", "/transactions/publish", sent).status == 200
+    return ids
+
+
+def test_restored_broker_continues_where_the_cut_was(tmp_path: Path) -> None:
+    data, target = tmp_path / "data", str(tmp_path / "backups")
+    with broker(tmp_path) as running, Client(running.url) as client:
+        create(running.url, "orders", 2)
+        create(running.url, "empty")
+        publish(running.url, "orders", "a", "b", "c", partition=0)
+        publish(running.url, "orders", "due", partition=1, delay="1s")
+        publish(running.url, "orders", "far", partition=1, delay="1h")
+        assert ask(running.url, "POST", "/transactions/commit", begin_transaction(running.url, "kept")).status == 200
+        lost = begin_transaction(running.url, "open")
+        member = Member(running.url).join()
+        leased = member.ask("GET", f"/poll?member_id={member.id}&max_messages=2").json["messages"]
+        assert ask(running.url, "POST", "/messages/ack", {"receipt_handle": leased[0]["receipt_handle"]}).status == 200
+        (made,) = rows(admin(running.url, "backup", "create", "-o", "json"))
+        assert (made["state"], made["unavailable"], made["damaged_ranges"]) == ("complete", [], 0)
+        publish(running.url, "orders", "behind the cut", partition=0)
+        with client.producer() as producer:
+            producer.send("orders", "of a producer behind the cut", partition=0).result()
+        after_cut = Member(running.url).join()
+        logs = {one["name"] for one in rows(goqueue("backup", "describe", "--from", target, "-o", "json"))}
+        assert {"orders/0", "orders/1/delayed", "empty/0", "__metadata/0", "__audit/0", "__schemas/0"} <= logs
+        assert {f"__consumer_offsets/{number}" for number in range(8)} <= logs
+        assert logs == set(running.daemon.store.logs)
+        (verified,) = rows(admin(running.url, "backup", "verify", "-o", "json"))
+        assert (verified["id"], verified["verification"]["problems"]) == (made["id"], 0)
+    assert "is sound" in goqueue("backup", "verify", "--from", target).err
+    shutil.rmtree(data)
+    planned = goqueue("restore", "--from", target, "--data-dir", str(data), "--dry-run")
+    assert made["id"] in planned.err
+    assert not data.exists()
+    assert goqueue("restore", "--from", target, "--data-dir", str(data)).out == f"goqueue serve --data-dir {data}\n"
+    with broker(tmp_path) as running, Client(running.url) as client:
+        assert [one["value"] for one in read(running.url, "orders")] == ["a", "b", "c"]
+        assert read(running.url, "empty") == []
+        eventually(lambda: [one["value"] for one in read(running.url, "orders", 1)] == ["kept", "due"])
+        assert [one["offset"] for one in ask(running.url, "GET", "/topics/orders/delayed").json["messages"]] == [1]
+        assert ask(running.url, "GET", "/groups/billing/offsets?topic=orders").json["offsets"]["orders"]["0"] >= 0
+        assert ask(running.url, "POST", "/transactions/commit", lost).json["code"] in (
+            "producer_fenced",
+            "transaction_aborted",
+        )
+        after_cut.url = running.url
+        gone = after_cut.ask("POST", "/heartbeat", {"member_id": after_cut.id, "generation": after_cut.generation})
+        assert gone.code == "member_unknown"
+        (again,) = rows(admin(running.url, "backup", "create", "-o", "json"))
+        assert again["new_bytes"] < made["bytes"], "what is restored needs no second copy"
+        deleted = admin(running.url, "backup", "delete", made["id"], "--yes", "-o", "json")
+        assert rows(deleted)[0]["result"] == "deleted"
+        assert [one["id"] for one in rows(admin(running.url, "backup", "list", "-o", "json"))] == [again["id"]]
+        assert admin(running.url, "backup", "describe", made["id"]).code == 5
+
+
+def test_backup_is_cancelled_throttled_and_refused_where_it_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="in the data directory"):
+        broker(tmp_path, backup__target=str(tmp_path / "data" / "backups"))
+    with broker(tmp_path, backup__rate="1000B") as running:
+        create(running.url, "orders")
+        publish(running.url, "orders", *("x" * 1000 for _ in range(100)))
+        (made,) = rows(admin(running.url, "backup", "create", "--no-wait", "-o", "json"))
+        assert made["state"] == "running"
+        assert ask(running.url, "POST", "/admin/backup", {}).code == "backups_busy"
+        eventually(
+            lambda: ask(running.url, "GET", f"/admin/backup/{made['id']}").json["progress"]["bytes_total"] > 10**5
+        )
+        removed = ask(running.url, "DELETE", f"/admin/backup/{made['id']}").json
+        assert removed == {"id": made["id"], "result": "cancelled"}
+        assert not (tmp_path / "data" / "cut").exists()
+        (failed,) = rows(admin(running.url, "backup", "list", "-o", "json"))
+        assert failed["state"] == "cancelled"
+        assert ask(running.url, "POST", "/admin/backup", {}).status == 202
+    assert not (tmp_path / "data" / "cut").exists(), "a stop cancels it"
+    with LocalBroker(str(tmp_path / "data")) as running:
+        assert ask(running.url, "POST", "/admin/backup", {}).code == "backups_off"
+        assert "no target for backups" in admin(running.url, "backup", "list").err
+        assert admin(running.url, "backup", "create").code == 5
