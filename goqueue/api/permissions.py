@@ -178,14 +178,22 @@ PERMISSIONS: dict[str, Permission] = {
     ),
     # Ids name no subject: the handler looks at the subjects of their versions.
     **dict.fromkeys(
-        ("GET /schemas", "GET /subjects", "GET /schemas/types", "GET /contexts", "GET /config", "GET /mode"), _SUBJECTS
+        (
+            "GET /schemas", "GET /subjects", "GET /schemas/types", "GET /schemas/summaries", "GET /contexts",
+            "GET /config", "GET /mode",
+        ),
+        _SUBJECTS,
     ),
     **dict.fromkeys(("GET /schemas/ids/{id}", "GET /schemas/ids/{id}/schema"), Permission("read", "subject")),
     **dict.fromkeys(
         ("GET /schemas/ids/{id}/subjects", "GET /schemas/ids/{id}/versions"), Permission("describe", "subject")
     ),
     **dict.fromkeys(
-        ("GET /subjects/{subject}/versions", "GET /config/{subject}", "GET /mode/{subject}"), _subject("describe")
+        (
+            "GET /subjects/{subject}/versions", "GET /schemas/summaries/{subject}", "GET /config/{subject}",
+            "GET /mode/{subject}",
+        ),
+        _subject("describe"),
     ),
     **dict.fromkeys(
         (

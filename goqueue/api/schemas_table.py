@@ -3,7 +3,7 @@
 from typing import Any
 
 from goqueue import errors
-from goqueue.api import schemas
+from goqueue.api import schema_summaries, schemas
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import UNWRITABLE
 from goqueue.api.schemas_dialect import REGISTRY, REGISTRY_JSON
@@ -139,4 +139,13 @@ SCHEMA_ENDPOINTS = (
         "DELETE", "/mode/{subject}", schemas.delete_mode, "Delete the mode of a subject", errors=(*_SETTING, *_CHANGE)
     ),
     Endpoint("GET", "/schemas/stats", schemas.stats, "Statistics of the schema registry"),
+    Endpoint(
+        "GET", "/schemas/summaries", schema_summaries.list_summaries, "List subjects with their rules, without texts",
+        may_be_large=True, errors=(errors.LogFenced,),
+    ),
+    Endpoint(
+        "GET", "/schemas/summaries/{subject}", schema_summaries.describe_subject,
+        "The versions of a subject and who refers to them, without texts",
+        errors=(errors.SubjectNotFound, errors.LogFenced),
+    ),
 )  # fmt: skip

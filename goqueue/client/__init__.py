@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         SchemaConfig,
         SchemaInfo,
         SchemaReferenceInfo,
+        SchemaSubjectDetails,
+        SchemaSubjectInfo,
     )
     from goqueue.client.security_requests import AccessDecision, AccessRuleInfo, ApiKeyInfo, AuditPage, RoleInfo
     from goqueue.client.segment_requests import PartitionSegments, SegmentInfo
@@ -75,6 +77,7 @@ __all__ = [
     "SchemaCompatibility", "SchemaConfig", "SchemaInfo", "SchemaReferenceInfo", "SegmentInfo", "SilenceInfo", "Stats",
     "Stored", "TenantContents", "TenantInfo", "TenantStats", "TopicDetails", "TopicInfo", "TopicPartition",
     "TopicSettings", "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
+    "SchemaSubjectDetails", "SchemaSubjectInfo",
 ]  # fmt: skip
 
 _LATER = {
@@ -101,7 +104,8 @@ _LATER = {
         "operation_requests": "OperationInfo UndoResult",
         "producer_core": "Options",
         "schema_requests": (
-            "RegisteredSchema RegistryStats SchemaCompatibility SchemaConfig SchemaInfo SchemaReferenceInfo"
+            "RegisteredSchema RegistryStats SchemaCompatibility SchemaConfig SchemaInfo SchemaReferenceInfo "
+            "SchemaSubjectDetails SchemaSubjectInfo"
         ),
         "security_requests": "AccessDecision AccessRuleInfo ApiKeyInfo AuditPage RoleInfo",
         "segment_requests": "PartitionSegments SegmentInfo",

@@ -52,6 +52,50 @@ class SchemaConfig(msgspec.Struct, frozen=True, rename="camel"):
     normalize: bool | None = None
 
 
+class SchemaSubjectInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A subject with its latest version, without the text; of one without versions it is the last deleted one."""
+
+    subject: str
+    version: int
+    id: int
+    schema_type: str
+    references: int
+    versions: int
+    """Those that are not deleted; 0 if the subject is soft-deleted."""
+    deleted_versions: int
+    compatibility: str
+    own_compatibility: bool
+    """False: the level of all subjects applies."""
+    mode: str
+
+
+class SubjectVersionInfo(msgspec.Struct, frozen=True):
+    subject: str
+    version: int
+
+
+class SchemaVersionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a subject without its text."""
+
+    version: int
+    id: int
+    schema_type: str
+    deleted: bool
+    size_bytes: int
+    references: list[SchemaReferenceInfo]
+    referenced_by: list[SubjectVersionInfo]
+
+
+class SchemaSubjectDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """A subject with all of its versions, soft-deleted ones included, the oldest first."""
+
+    subject: str
+    compatibility: str
+    own_compatibility: bool
+    mode: str
+    versions: list[SchemaVersionInfo]
+
+
 class RegistryStats(msgspec.Struct, frozen=True, kw_only=True):
     subjects: int
     versions: int
@@ -68,6 +112,19 @@ class SchemaAdmin:
     def subjects(self, prefix: str = "", *, deleted: bool = False) -> ApiRequest[list[str]]:
         """Return the names of subjects; with `deleted` also those that are soft-deleted."""
         return json_request("GET", with_query("/subjects", subjectPrefix=prefix, deleted=deleted), list[str])
+
+    @operation
+    def schema_subjects(
+        self, prefix: str = "", *, deleted: bool = False, after: str = "", limit: int = 1000
+    ) -> ApiRequest[list[SchemaSubjectInfo]]:
+        """Return a page of subjects with their latest versions and rules, by name, without texts."""
+        path = with_query("/schemas/summaries", prefix=prefix, deleted=deleted, after=after, limit=limit)
+        return json_request("GET", path, list[SchemaSubjectInfo])
+
+    @operation
+    def schema_subject(self, subject: str) -> ApiRequest[SchemaSubjectDetails]:
+        """Return all versions of a subject and what refers to them, without texts."""
+        return json_request("GET", f"/schemas/summaries/{quote(subject)}", SchemaSubjectDetails)
 
     @operation
     def schemas(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from goqueue.api.dialect import OWN
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.permissions import PERMISSIONS
 from goqueue.api.table import ENDPOINTS
@@ -108,10 +109,10 @@ def _is_refused(answer: Answer, row: Endpoint, resource: str) -> bool:
         if row.permission.is_checked_by_handler
         else {str(row.permission.kind)}
     )
-    return answer.status == 404 and answer.json in [_missing(kind, resource) for kind in kinds]
+    return answer.status == 404 and answer.json in [_missing(kind, resource, row) for kind in kinds]
 
 
-def _missing(kind: str, name: str) -> dict[str, Any]:
+def _missing(kind: str, name: str, row: Endpoint) -> dict[str, Any]:
     """Return the body of the answer for a name that does not exist."""
     if kind == "topic":
         hint = "GET /topics lists the topics that this API key may see"
@@ -128,7 +129,7 @@ def _missing(kind: str, name: str) -> dict[str, Any]:
     if kind == "subject":
         error, hint = f"Subject '{name}' not found.", "GET /subjects lists the subjects that this API key may see"
         own = {"error": error, "code": "subject_not_found", "hint": hint, "details": {"subject": name}}
-        return {"error_code": 40401, "message": error, **own}
+        return own if row.dialect is OWN else {"error_code": 40401, "message": error, **own}
     hint = "GET /transactions?state=all lists those that this API key may see"
     return {"error": f"there is no transactional id '{name}'", "code": "producer_not_found", "hint": hint}
 
