@@ -221,7 +221,7 @@ class Dashboard(DashboardApp):
     def go_to(self, text: str) -> None:
         """Show the screen that was typed, possibly in short."""
         if text:
-            self.run_worker(self._go_to(text), group="typed", exclusive=True)
+            self.keyboard.hold_for(self.run_worker(self._go_to(text), group="typed", exclusive=True))
 
     async def _go_to(self, text: str) -> None:
         await names.learn_names(self.service, routes.named_kind(text))

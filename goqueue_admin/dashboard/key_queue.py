@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.events import Key, Paste
 from textual.message_pump import MessagePump
+from textual.worker import Worker
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -18,6 +19,7 @@ _SECONDS_MAX = 1.0
 """Maximum wait for a queue: a closed one never reports."""
 _ROUNDS = 2
 """Passes through all queues after a key: its action may post another message."""
+_LOOK_SECONDS = 0.005
 
 
 class KeyQueue:
@@ -29,6 +31,7 @@ class KeyQueue:
         self._current: Key | Paste | None = None
         self._way: Sequence[MessagePump] = ()
         self._task: asyncio.Task[None] | None = None
+        self._worker: Worker[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="dashboard-keyboard")
@@ -41,6 +44,10 @@ class KeyQueue:
     def is_idle(self) -> bool:
         """True if all typed keys have been processed."""
         return self._current is None and self._typed.empty()
+
+    def hold_for(self, worker: Worker[None]) -> None:
+        """Hold keys back until a worker that opens another screen is done."""
+        self._worker = worker
 
     def passes(self, event: Key | Paste) -> bool:
         """Return False for a key that must wait; it is posted again later."""
@@ -61,7 +68,17 @@ class KeyQueue:
             await _drain(self._way)
             for _ in range(_ROUNDS):
                 await _drain(self._widgets())
+            if self._worker is not None:
+                await self._finish(self._worker)
             self._current = None
+
+    async def _finish(self, worker: Worker[None]) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SECONDS_MAX
+        while not worker.is_finished and loop.time() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS)
+        self._worker = None
+        await _drain(self._widgets())
 
     def _widgets(self) -> Sequence[MessagePump]:
         """Return the widgets from the focused one up to the application."""

@@ -1,8 +1,5 @@
 """`goqueue-cli schema list`, `describe` and `diff`."""
 
-import difflib
-import json
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +8,7 @@ from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.names import reject_empty_names
 from goqueue.console.rows import Column, struct_to_row
+from goqueue.console.schemas import schema_differences, schema_lines
 from goqueue.console.session import Session, session_flags
 from goqueue_cli.schemas.files import SubjectArgument, parse_version, read_schema
 
@@ -96,16 +94,9 @@ def describe(
     session.write([row], _VERSION)
     if session.for_people:
         terminal.write("\n")
-        terminal.write_lines(_lines(row["schema"]))
+        terminal.write_lines(schema_lines(row["schema"]))
         for one in row["references"]:
             terminal.say(f"{one['name']} is version {one['version']} of {one['subject']}")
-
-
-def _lines(text: str) -> list[str]:
-    """Return a text for people: JSON with indentation, other formats as they are."""
-    with suppress(ValueError):
-        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    return text.splitlines()
 
 
 @session_flags
@@ -144,7 +135,7 @@ def diff(
                 raise UsageInvalid(f"{subject} has only one version", hint="--file compares it with a file")
             one = client.schema(subject, parse_version(first) if first is not None else before[-1])
             titles, texts = (f"{subject} {one.version}", f"{subject} {other.version}"), (one.schema, other.schema)
-    lines = list(difflib.unified_diff(_lines(texts[0]), _lines(texts[1]), *titles, lineterm=""))
+    lines = schema_differences(*texts, titles)
     terminal.write_lines(lines)
     if lines:
         raise typer.Exit(exit_codes.FAILED)

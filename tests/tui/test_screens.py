@@ -8,10 +8,22 @@ from tests.tui.delayed_fakes import DelayedClient
 from tests.tui.fakes import FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
 from tests.tui.pilots import press, see, see_news, text
+from tests.tui.schema_fakes import SchemaClient
 from tests.tui.transaction_fakes import TransactionClient
 
 _VOUCHER = "no rule for the method 'voucher'"
-_CHANGES = ("Reset offsets", "Delete", "Send back", "Cancel", "Reschedule", "Deliver", "Abort", "Edit", "Publish")
+_CHANGES = (
+    "Reset offsets",
+    "Delete",
+    "Send back",
+    "Cancel",
+    "Reschedule",
+    "Deliver",
+    "Abort",
+    "Edit",
+    "Publish",
+    "Compatibility",
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +41,8 @@ _CHANGES = ("Reset offsets", "Delete", "Send back", "Cancel", "Reschedule", "Del
         (GroupClient, Location("letters", ("payments", _VOUCHER)), "order-000030", "d", "dlq browse payments --error"),
         (DelayedClient, Location("delayed"), "21m", "xed", "delayed timeline reminders"),
         (DelayedClient, Location("schedule", ("reminders",)), "order-000004", "xedXED", "delayed list reminders"),
+        (SchemaClient, Location("schemas"), "TrackingEvent", "eEx", "schema list"),
+        (SchemaClient, Location("schema", ("orders-value",)), '"shop"', "exad", "schema describe orders-value"),
         (TransactionClient, Location("transactions"), "checkout-eu-7", "x", "transaction list"),
         (TransactionClient, Location("transaction", ("till",)), "till", "x", "transaction describe till"),
     ],

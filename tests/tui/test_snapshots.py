@@ -14,6 +14,7 @@ from tests.tui.delayed_fakes import DelayedClient
 from tests.tui.fakes import DOCTOR, FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
 from tests.tui.pilots import press, text, until
+from tests.tui.schema_fakes import BareSchemaClient, SchemaClient
 from tests.tui.screenshots import settle
 from tests.tui.trace_fakes import TraceClient
 from tests.tui.transaction_fakes import TransactionClient
@@ -61,6 +62,7 @@ VOUCHER = Location("letters", ("payments.dlq", "no rule for the method 'voucher'
 ERRORS = Location("errors", ("payments.dlq",))
 BILLING = Location("group", ("billing",))
 SCHEDULE = Location("schedule", ("reminders",))
+SUBJECT = Location("schema", ("orders-value",))
 
 SCREENS = {
     "overview": Screen(GroupClient, HOME, "audit.log"),
@@ -86,6 +88,9 @@ SCREENS = {
     "transaction": Screen(TransactionClient, Location("transaction", ("checkout-eu-7",)), "reminders/2"),
     "traces": Screen(TraceClient, Location("traces"), "transaction.aborted"),
     "trace": Screen(TraceClient, Location("trace", ("orders/0@17",)), "dlq.redriven"),
+    "schemas": Screen(SchemaClient, Location("schemas"), "lines-value"),
+    "schema": Screen(SchemaClient, SUBJECT, '"shop"', ("down",), "referred to by"),
+    "schema-differences": Screen(SchemaClient, SUBJECT, '"shop"', ("d",), "may not follow"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")
 WINDOWS = {
@@ -108,6 +113,10 @@ WINDOWS = {
     "event": Screen(
         TraceClient, Location("trace", ("orders/0@17",)), "dlq.redriven", (*["down"] * 4, "enter"), "seconds"
     ),
+    "schema-level": Screen(
+        SchemaClient, Location("schemas"), "lines-value", ("space", "e", *"none", "enter"), "to NONE? (y)"
+    ),
+    "schema-not-compared": Screen(BareSchemaClient, SUBJECT, '"shop"', ("d",), "is not installed"),
     "abort": Screen(TransactionClient, Location("transactions"), "returns-2", ("x", *"till", "enter"), "(y)"),
 }
 """Windows and lines over a screen: their layout does not depend on the size."""

@@ -11,6 +11,7 @@ _NAMES = {
     "dlq": ["orders.dlq", "payments.dlq"],
     "group": ["billing", "fraud", "shipping-eu", "shipping-us"],
     "context": ["local", "production"],
+    "subject": ["orders-key", "orders-value"],
 }
 
 
@@ -36,6 +37,8 @@ def names(kind: str) -> Sequence[str]:
         ("group not-known-yet", Location("group", ("not-known-yet",))),
         ("context prod", Location("context", ("production",))),
         ("ctx", Location("contexts")),
+        ("schemas", Location("schemas")),
+        ("subjects value", Location("schema", ("orders-value",))),
     ],
 )
 def test_short_text_is_resolved_when_only_one_name_fits(text: str, place: Location) -> None:
@@ -77,6 +80,7 @@ def test_names_are_completed_by_their_kind() -> None:
     assert suggest_location("gr", names) == "groups"
     assert suggest_location("gr f", names) == "gr fraud"
     assert suggest_location("errors p", names) == "errors payments.dlq"
+    assert suggest_location("schema orders-v", names) == "schema orders-value"
     assert suggest_location("context p", names) == "context production"
     assert suggest_location("group z", names) is None
     assert [named_kind(text) for text in ("gr bil", "dlq x", "overview", "t x")] == ["group", "dlq", "", ""]

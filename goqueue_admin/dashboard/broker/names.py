@@ -1,4 +1,4 @@
-"""The names that can be typed after a screen: topics, groups, transactional ids and contexts."""
+"""The names that can be typed after a screen: topics, groups, transactional ids, subjects of schemas and contexts."""
 
 import os
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ _CALLS = {
     "dlq": broker_call("topics"),
     "group": broker_call("groups"),
     "id": broker_call("transactions", "all", None, _IDS_MAX),
+    "subject": broker_call("subjects"),
 }
 
 

@@ -93,6 +93,12 @@ class CallResults:
         """Return the time of the answer, or 0."""
         return self._answers.get(asked, _UNKNOWN).at_ns
 
+    def age(self, *asked: BrokerCall) -> None:
+        """Let results count as old, after a change; they stay until there are new ones."""
+        for one in asked:
+            if one in self._answers:
+                self._answers[one] = self._answers[one]._replace(at_ns=0)
+
     def facts(self, asked: BrokerCall) -> Mapping[str, Any]:
         """Return an answer that is a JSON object, or an empty one."""
         value = self.get(asked)
@@ -113,8 +119,19 @@ class CallResults:
             del self._answers[asked]
 
 
-_GROUPS_AT_ONCE = 1_000
-_GROUP_PAGES_MAX = 10
+_AT_ONCE = 1_000
+_PAGES_MAX = 10
+"""Of a list: more is not shown."""
+
+
+def paged_calls(known: CallResults, first: BrokerCall, following: Callable[[Any], BrokerCall]) -> list[BrokerCall]:
+    """Return the calls for a long list: one per full page, and the next; `following` makes it from the last entry."""
+    asked = [first]
+    page = known.get(first)
+    while page and len(page) >= _AT_ONCE and len(asked) < _PAGES_MAX:
+        asked.append(following(page[-1]))
+        page = known.get(asked[-1])
+    return asked
 
 
 def known_groups(known: CallResults) -> "list[GroupDetails] | None":
@@ -130,13 +147,8 @@ def previous_groups(known: CallResults) -> "list[GroupDetails] | None":
 
 
 def group_calls(known: CallResults) -> list[BrokerCall]:
-    """Return the calls for the list of groups: one per full page, and the next."""
-    asked = [GROUPS]
-    page = known.get(GROUPS)
-    while page and len(page) >= _GROUPS_AT_ONCE and len(asked) < _GROUP_PAGES_MAX:
-        asked.append(broker_call("group_details", _GROUPS_AT_ONCE, page[-1].group_id))
-        page = known.get(asked[-1])
-    return asked
+    """Return the calls for the list of groups."""
+    return paged_calls(known, GROUPS, lambda last: broker_call("group_details", _AT_ONCE, last.group_id))
 
 
 ANSWER_SECONDS = 5.0
@@ -251,6 +263,11 @@ class Service:
         self._failures += 1
         self.link = ConnectionStatus("away", since, now + pause * NANOSECONDS, error.sentence)
         self.told(None)
+
+    def due(self, asked: Sequence[BrokerCall], seconds: float) -> list[BrokerCall]:
+        """Return the calls whose answers are missing or older than some seconds."""
+        now = self.clock.now_ns()
+        return [one for one in asked if now - self.known.at_ns(one) >= seconds * NANOSECONDS]
 
     @property
     def is_due(self) -> bool:

@@ -13,7 +13,6 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
-from goqueue.clock import NANOSECONDS
 from goqueue_admin.dashboard.broker.service import (
     DOCTOR,
     HISTORY,
@@ -239,9 +238,9 @@ class DashboardScreen(Screen[None]):
 
     def history_calls(self, group: str | None = None) -> Sequence[BrokerCall]:
         """Return that call when there is something new: long plots change every ten seconds."""
-        asked, service = self.history_call(group), self.dashboard.service
-        is_new = service.clock.now_ns() - service.known.at_ns(asked) >= _HISTORY_SECONDS * NANOSECONDS
-        return [asked] if is_new and (group or self.dashboard.range_index) else []
+        if not group and not self.dashboard.range_index:
+            return []
+        return self.dashboard.service.due([self.history_call(group)], _HISTORY_SECONDS)
 
     def action_show_range(self) -> None:
         app = self.dashboard

@@ -84,6 +84,15 @@ ROUTES = (
     Route("transaction", "transactions:TransactionScreen", "One transaction in full.", ("id",), "transactions"),
     Route("traces", "traces:TracesScreen", "What happened to messages, newest first.", up="overview", one="trace"),
     Route("trace", "traces:TraceScreen", "What happened to a message.", ("trace",), "traces", aliases=("waterfall",)),
+    Route(
+        "schemas",
+        "schemas:SchemasScreen",
+        "Subjects of the schema registry.",
+        up="overview",
+        one="schema",
+        aliases=("subjects",),
+    ),
+    Route("schema", "schema:SchemaScreen", "The versions of a subject, and how they differ.", ("subject",), "schemas"),
     Route("rebalances", "rebalances:RebalancesScreen", "How groups were rebalanced.", up="overview", key="f6"),
     Route("logs", "logs:LogsScreen", "The last lines of the broker's log.", up="overview", key="f9"),
     Route("operations", "operations:OperationsScreen", "What operators changed.", up="overview", aliases=("undo",)),
@@ -118,7 +127,7 @@ class TypedLocation(NamedTuple):
 
 
 NamesOf = Callable[[str], Sequence[str]]
-"""Returns the names of a kind: topic, group, dlq, id or context."""
+"""Returns the names of a kind: topic, group, dlq, id, subject or context."""
 
 
 def parse_location(text: str) -> Location | None:
@@ -185,7 +194,14 @@ def _kind(row: Route) -> str:
     return "dlq" if row.up in {"dlq", "errors"} else row.about[0] if row.about else ""
 
 
-_NOUNS = {"topic": "topic", "group": "group", "dlq": "dead-letter topic", "id": "transaction", "context": "context"}
+_NOUNS = {
+    "topic": "topic",
+    "group": "group",
+    "dlq": "dead-letter topic",
+    "id": "transaction",
+    "subject": "subject",
+    "context": "context",
+}
 
 
 def suggest_location(text: str, names: NamesOf) -> str | None:

@@ -9,7 +9,6 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from goqueue.clock import NANOSECONDS
 from goqueue_admin.dashboard.broker.service import BrokerCall, CallResults, broker_call
 from goqueue_admin.dashboard.screens import windows
 from goqueue_admin.dashboard.screens.base import DashboardScreen
@@ -53,9 +52,8 @@ class TracesScreen(DashboardScreen):
         return broker_call("search_traces", limit=_AT_ONCE, **options) if options else broker_call("traces", _AT_ONCE)
 
     def calls(self) -> Sequence[BrokerCall]:
-        service, asked = self.dashboard.service, self._asked
-        is_old = service.clock.now_ns() - service.known.at_ns(asked) >= _REFRESH_SECONDS * NANOSECONDS
-        return (asked, _STATS) if is_old else ()
+        asked = self._asked
+        return (asked, _STATS) if self.dashboard.service.due([asked], _REFRESH_SECONDS) else ()
 
     def needed(self) -> Sequence[BrokerCall]:
         return (self._asked,)

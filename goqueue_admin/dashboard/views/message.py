@@ -52,7 +52,7 @@ def render_value(content: bytes | None, across: int = 16) -> RenderedValue:
     pretty = _indented(text)
     parts = (text if pretty is None else pretty)[:CHARACTERS_MAX].split("\n", LINES_MAX + 1)[: LINES_MAX + 1]
     if pretty is not None:
-        return _limited("json", [_toned_line(line) for line in parts], text)
+        return _limited("json", [json_spans(line) for line in parts], text)
     lines = [[TonedSpan(escape_unprintable(line))] for line in parts]
     return _limited("text" if text else "nothing", lines, text)
 
@@ -76,7 +76,7 @@ def _readable(token: str) -> str:
     return json.dumps(json.loads(token), ensure_ascii=False) if token[0] == '"' and "\\u" in token else token
 
 
-def _toned_line(line: str) -> list[TonedSpan]:
+def json_spans(line: str) -> list[TonedSpan]:
     found: list[TonedSpan] = []
     end = 0
     for token in _TOKEN.finditer(line):
