@@ -100,7 +100,7 @@ async def test_key_that_may_only_describe_sees_versions_without_texts(
     with secured(tmp_path) as broker:
         broker.do("POST", "/subjects/orders-value/versions", {"schema": _order(id="long")})
         rule = {"kind": "subject", "pattern": "orders-value", "actions": ["describe"]}
-        monkeypatch.setenv("GOQUEUE_API_KEY", broker.new_key("guest", rules=[rule]))
+        monkeypatch.setenv("GOQUEUE_API_KEY", broker.new_key("reader", rules=[rule]))
         async with shown(broker.url, ORDERS, size=(80, 24)) as pilot:
             await see(pilot, "BACKWARD for all subjects", "may not read subject")
             assert '"type"' not in text(pilot.app)

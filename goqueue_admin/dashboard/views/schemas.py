@@ -170,7 +170,7 @@ class VersionPair(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """How two texts differ."""
+    """The lines of a diff, with the numbers of those that were added and removed."""
 
     added: int
     removed: int
