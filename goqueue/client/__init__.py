@@ -60,6 +60,18 @@ if TYPE_CHECKING:
     )
     from goqueue.client.security_requests import AccessDecision, AccessRuleInfo, ApiKeyInfo, AuditPage, RoleInfo
     from goqueue.client.segment_requests import PartitionSegments, SegmentInfo
+    from goqueue.client.serializers.deserializer import (
+        AvroDeserializer,
+        JsonDeserializer,
+        ProtobufDeserializer,
+        SchemaDeserializer,
+    )
+    from goqueue.client.serializers.serializer import (
+        AvroSerializer,
+        JsonSerializer,
+        ProtobufSerializer,
+        SchemaSerializer,
+    )
     from goqueue.client.settings import GroupSettings, TopicSettings
     from goqueue.client.tenant_requests import TenantContents, TenantInfo, TenantStats
     from goqueue.client.worker import Worker
@@ -80,6 +92,8 @@ __all__ = [
     "AsyncReader",
     "AsyncTransaction",
     "AuditPage",
+    "AvroDeserializer",
+    "AvroSerializer",
     "BackupInfo",
     "BackupOverview",
     "BackupProgressInfo",
@@ -106,6 +120,8 @@ __all__ = [
     "GroupInfo",
     "GroupSettings",
     "HandlerArguments",
+    "JsonDeserializer",
+    "JsonSerializer",
     "MemberInfo",
     "Message",
     "Nanoseconds",
@@ -118,6 +134,8 @@ __all__ = [
     "PartitionSegments",
     "Producer",
     "ProducerArguments",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
     "Reader",
     "Receipt",
     "Redrive",
@@ -129,8 +147,10 @@ __all__ = [
     "ScalingStatus",
     "SchemaCompatibility",
     "SchemaConfig",
+    "SchemaDeserializer",
     "SchemaInfo",
     "SchemaReferenceInfo",
+    "SchemaSerializer",
     "SchemaSubjectDetails",
     "SchemaSubjectInfo",
     "SegmentInfo",
@@ -180,6 +200,8 @@ _LATER = {
         ),
         "security_requests": "AccessDecision AccessRuleInfo ApiKeyInfo AuditPage RoleInfo",
         "segment_requests": "PartitionSegments SegmentInfo",
+        "serializers.deserializer": "AvroDeserializer JsonDeserializer ProtobufDeserializer SchemaDeserializer",
+        "serializers.serializer": "AvroSerializer JsonSerializer ProtobufSerializer SchemaSerializer",
         "settings": "GroupSettings TopicSettings",
         "tenant_requests": "TenantContents TenantInfo TenantStats",
         "worker": "Worker",

@@ -12,6 +12,7 @@ from goqueue.client.handler_options import Backoff, Duration
 from goqueue.client.message_encoding import Serializer
 from goqueue.client.partition_reads import Isolation
 from goqueue.client.producer_core import Acks, Compression
+from goqueue.client.serializers.interfaces import PayloadDeserializer
 
 
 class BatchingArguments(TypedDict, total=False):
@@ -27,6 +28,7 @@ class BatchingArguments(TypedDict, total=False):
     compression: Compression | None
     idempotent: bool
     acks: Acks
+    key_serializer: Serializer | None
     transaction_timeout: str | float | timedelta
 
 
@@ -64,6 +66,8 @@ class _CommonConsumerArguments(TypedDict, total=False):
     on_lost: OnPartitions | None
     on_expired: OnExpired | None
     until_idle: str | float | None
+    deserializer: PayloadDeserializer | None
+    key_deserializer: PayloadDeserializer | None
 
 
 class ConsumerArguments(_CommonConsumerArguments, total=False):

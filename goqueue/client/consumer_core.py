@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import count
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from goqueue.client import member_requests
 from goqueue.client.api_request import ApiRequest, check_names, refuse_after_fork
@@ -19,6 +19,7 @@ from goqueue.client.member_requests import HeartbeatResult, ReceivedPoll, Settle
 from goqueue.client.membership import GroupMembership, PendingChange
 from goqueue.client.partition_reads import Isolation
 from goqueue.client.request_attempts import Backoff
+from goqueue.client.serializers.interfaces import PayloadDeserializer
 from goqueue.client.times import seconds
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.limits import (
@@ -36,6 +37,9 @@ from goqueue.limits import (
     VISIBILITY_SECONDS_MIN,
     WAIT_SECONDS_MAX,
 )
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 ANSWERS_IN_FLIGHT = 2
 """One is read while the next is fetched."""
@@ -108,6 +112,8 @@ class ConsumerOptions:
     on_lost: OnPartitions | None = None
     on_expired: OnExpired | None = None
     until_idle: str | float | None = None
+    deserializer: PayloadDeserializer | None = None
+    key_deserializer: PayloadDeserializer | None = None
 
     def __post_init__(self) -> None:
         for name, words in _WORDS.items():
@@ -241,6 +247,7 @@ class ConsumerCore(LeaseOwner):
 
     _poller: PollerCore[Any]
     _settler: SettlementSenderCore[Any]
+    decoding: "MessageDecoding | None" = None
 
     def __init__(self, group: str, topics: Iterable[str], options: ConsumerOptions) -> None:
         check_group(group)

@@ -13,11 +13,14 @@ import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from goqueue.client.member_requests import TopicPartition
 from goqueue.errors import GoQueueError, LeaseExpired
 from goqueue.wire.leases import LeaseDescription
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 Range = tuple[int, int]
 """The first offset, and the one after the last."""
@@ -291,6 +294,9 @@ class AckOutcome(enum.Enum):
 
 class LeaseOwner(Protocol):
     """The consumer, as its leases see it."""
+
+    decoding: "MessageDecoding | None"
+    """Its deserializers."""
 
     def durable(self, held: HeldLease, first: int, end: int) -> Any:
         """Wait until what was noted about these offsets is durable. Raises what was refused."""

@@ -6,7 +6,7 @@ its `with` block is not acknowledged at the end of it.
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from goqueue.client.lease import ACK, EXTEND, NACK, REJECT, RELEASE, LeaseHandle, Range, SettleNote
 from goqueue.client.message import FIELDS, PREFIX, Message
@@ -21,6 +21,9 @@ from goqueue.limits import (
 )
 from goqueue.storage.frame import CONTROL, FLAGS_ALL, measure
 from goqueue.wire.leases import receipt_handle
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 
 class Settleable:
@@ -104,6 +107,9 @@ class Delivered(Message, Settleable, gc=False, eq=False, weakref=False):
         """Acknowledge it. Sent within 50 ms; with `wait`, wait until it is durable (`await` it in an event loop)."""
         self._lease.note(self.offset)
         return self._durable() if wait else None
+
+    def _decoding(self) -> "MessageDecoding":
+        return self._lease.owner.decoding or super()._decoding()
 
     @property
     def receipt_handle(self) -> str:

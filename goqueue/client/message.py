@@ -6,7 +6,7 @@ is a Struct of `msgspec`, which is created in half the time of a class with slot
 
 import struct
 from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 from crc32c import crc32c
@@ -28,6 +28,9 @@ from goqueue.storage.frame import (
     measure,
 )
 from goqueue.wire.trace_context import TraceContext, derived_trace_id, read_trace_context
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 FIELDS = struct.Struct(">I4xQQBxHIH")  # magic, version and flags as one number; the checksum is skipped
 PREFIX = int.from_bytes(MAGIC + bytes((VERSION, 0)), "big")
@@ -92,6 +95,22 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._unreadable(f"is not JSON: {error}") from None
 
+    def decode(self) -> Any:
+        """Return the value decoded by its schema; its reader or consumer must have a `deserializer`.
+
+        None for a tombstone. Raises ValueUnreadable if it names no schema, or does not match it.
+        """
+        return self._decoding().decode(self, "value")
+
+    def decode_key(self) -> Any:
+        """Return the key decoded by its schema; its reader or consumer must have a `key_deserializer`."""
+        return self._decoding().decode(self, "key")
+
+    def _decoding(self) -> "MessageDecoding":
+        from goqueue.client.serializers.message_decoding import not_given  # noqa: PLC0415 - for this mistake alone
+
+        raise not_given("value")
+
     def _present_value(self) -> bytes:
         value = self.value
         if value is None:
@@ -147,6 +166,22 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
 
     def __repr__(self) -> str:
         return f"<Message {self.topic}/{self.partition}@{self.offset}>"
+
+
+class DecodableMessage(Message, gc=False, eq=False, weakref=False):
+    """A message of a reader that has deserializers."""
+
+    _found_decoding: Any
+
+    def _decoding(self) -> "MessageDecoding":
+        decoding: MessageDecoding = self._found_decoding
+        return decoding
+
+
+def decodable(messages: list[Message], decoding: "MessageDecoding") -> list[Message]:
+    """Return messages that `decoding` decodes."""
+    made: Any = DecodableMessage
+    return [made(*msgspec.structs.astuple(message), decoding) for message in messages]
 
 
 def check(content: bytes, checksum: str) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, PartitionQueue, TopicQueues
 from goqueue.client.delivery import DueHeader, FrameFields
+from goqueue.client.serializers.interfaces import TopicSerializer
 from goqueue.compression import compress
 from goqueue.delay import HEADER_BYTES
 from goqueue.errors import MessageTooLarge, PartitionNotFound, RequestInvalid
@@ -43,7 +44,7 @@ else:
 PriorityName = Literal["critical", "high", "normal", "low", "background"]
 Priority = int | PriorityName
 
-Serializer = Literal["json"] | Callable[[Any], bytes | bytearray | memoryview | str]
+Serializer = Literal["json"] | Callable[[Any], bytes | bytearray | memoryview | str] | TopicSerializer
 """How a producer makes bytes or text of values; "json" takes what msgspec encodes, such as dicts and dataclasses."""
 
 COMPRESS_FROM_BYTES = 64

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from goqueue.client import propagation, unclosed
 from goqueue.client.accumulator import Accumulator, BatchingRules, PartitionQueue, TopicQueues, topic_queues
@@ -39,6 +39,10 @@ from goqueue.limits import (
 from goqueue.partitioner import hash_function
 from goqueue.storage.frame import NO_HEADERS, NORMAL, encode
 
+if TYPE_CHECKING:
+    from goqueue.client.serializers.known_schemas import KnownSchemas
+    from goqueue.client.serializers.topic_encoding import TopicEncoding
+
 Compression = Literal["zstd"]
 Acks = Literal["leader", "all", "none"]
 
@@ -62,6 +66,7 @@ class Options:
     idempotent: bool = True
     acks: Acks = "leader"
     serializer: Serializer | None = None
+    key_serializer: Serializer | None = None
     transactional_id: str | None = None
     transaction_timeout: str | float | timedelta = TRANSACTION_SECONDS
 
@@ -73,8 +78,11 @@ class Options:
             if getattr(self, name) not in allowed:
                 known = ", ".join(map(repr, allowed))
                 raise RequestInvalid(f"{name} is {getattr(self, name)!r}", hint=f"known are {known}")
-        if self.serializer not in (None, "json") and not callable(self.serializer):
-            raise RequestInvalid(f"serializer is {self.serializer!r}", hint='give "json", or a function of one value')
+        for name in ("serializer", "key_serializer"):
+            given = getattr(self, name)
+            if given is not None and given != "json" and not callable(given) and not _has_schema(given):
+                hint = 'give "json", a function of one value, or an AvroSerializer, for example'
+                raise RequestInvalid(f"{name} is {given!r:.80}", hint=hint)
         if self.transactional_id is not None:
             self._check_transactional()
 
@@ -111,10 +119,26 @@ def parse_producer_options(given: dict[str, Any]) -> Options:
     return Options(**given)
 
 
-def _serialize_function(given: Serializer | None) -> Callable[[Any], Any] | None:
-    if given is None or callable(given):
-        return given
-    return serialize_json
+def _has_schema(serializer: object) -> bool:
+    """Tell whether a serializer is one with a schema, without loading those."""
+    return hasattr(serializer, "bind")
+
+
+def _serialize_function(given: Any) -> Callable[[Any], Any] | None:
+    if given == "json":
+        return serialize_json
+    return None if _has_schema(given) else given
+
+
+def topic_encoding(options: Options, known: "Callable[[], KnownSchemas]") -> "TopicEncoding | None":
+    """Return the serializers with schemas, and of keys; None if there are none."""
+    value: Any = options.serializer
+    key: Any = options.key_serializer
+    if key is None and not _has_schema(value):
+        return None
+    from goqueue.client.serializers.topic_encoding import TopicEncoding  # noqa: PLC0415 - not needed otherwise
+
+    return TopicEncoding(known(), value if _has_schema(value) else None, _serialize_function(key) or key)
 
 
 class Condition(Protocol):

@@ -11,12 +11,14 @@ from goqueue.client.producer_core import Options
 from goqueue.testing.broker import LocalBroker
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sdk.md"
+SCHEMAS = PAGE.with_name("schemas.md")
+BLOCK = r"^```python\n(.*?)^```$"
 
 
 def test_every_example_runs(broker: LocalBroker) -> None:
-    examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 15
-    for example in examples:
+    examples = {page: re.findall(BLOCK, page.read_text(), re.MULTILINE | re.DOTALL) for page in (PAGE, SCHEMAS)}
+    assert {page.name: len(found) for page, found in examples.items()} == {"sdk.md": 16, "schemas.md": 2}
+    for example in (*examples[PAGE], *examples[SCHEMAS]):
         environment = {**os.environ, "GOQUEUE_SERVER": broker.url}
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", example],

@@ -16,6 +16,7 @@ from goqueue.client.lease import OffsetRanges, count_offsets
 from goqueue.client.lease_tracker import LeaseTracker, SettlementBatch
 from goqueue.client.leased_message import Batch, Delivered, decode
 from goqueue.client.member_requests import ReceivedPoll, TopicPartition, _polled
+from goqueue.client.serializers.message_decoding import MessageDecoding
 from goqueue.errors import BrokerUnreachable, RequestInvalid, RequestTimedOut
 from goqueue.storage import frame
 from tests.client.group_peers import LATE, RESULTS, leases_reply
@@ -67,6 +68,8 @@ def polled(name: str, offsets: list[int], *, partition: int = 0, end: int | None
 
 class Unused:
     """Owns leases of which nothing is awaited."""
+
+    decoding: MessageDecoding | None = None
 
     def durable(self, *_: Any) -> Any:
         raise AssertionError

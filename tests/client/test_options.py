@@ -79,7 +79,7 @@ def test_a_refusal_says_what_was_given_and_what_may_be(client: Client, wrong: di
     [
         ({"lingr": 4}, "a producer has no option lingr", "did you mean linger?"),
         ({"colour": "blue"}, "a producer has no option colour", "known are batch_messages, "),
-        ({"serializer": "yaml"}, "serializer is 'yaml'", 'give "json", or a function of one value'),
+        ({"serializer": "yaml"}, "serializer is 'yaml'", 'give "json", a function of one value'),
         ({"acks": "both"}, "acks is 'both'", "known are 'leader', 'all', 'none'"),
     ],
 )

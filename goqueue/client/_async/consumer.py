@@ -4,9 +4,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client import unclosed
+from goqueue.client._async import run_sequence
 from goqueue.client._async.consumer_parts import AsyncPoller, AsyncSettlementSender
 from goqueue.client._async.handler_runner import AsyncRunnableConsumer
 from goqueue.client.api_request import ApiRequest
@@ -21,6 +22,9 @@ from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.tasks import AsyncEvent, AsyncLock, AsyncWorker, invoke, sleep, try_acquire
 from goqueue.client.times import seconds
 from goqueue.errors import ChecksumMismatch, GoQueueError, OperatorError, TransientError
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 
 class AsyncConsumer(AsyncRunnableConsumer):
@@ -44,9 +48,13 @@ class AsyncConsumer(AsyncRunnableConsumer):
         connect: Callable[[], AsyncConnection],
         options: ConsumerOptions,
         timeout: float,
+        ask: Callable[[ApiRequest[Any]], Any] | None = None,
+        decoding: "MessageDecoding | None" = None,
     ) -> None:
         super().__init__(group, topics, options)
         self._timeout = timeout
+        self._ask: Any = ask
+        self.decoding = decoding
         self._poller = AsyncPoller(connect(), AsyncLock(), timeout)
         self._settler = AsyncSettlementSender(connect(), AsyncLock(), self, timeout)
         self._bell = AsyncEvent()
@@ -165,10 +173,7 @@ class AsyncConsumer(AsyncRunnableConsumer):
             if self._leases.has_unread:
                 await self._ask_ahead()
                 if (batch := self._next_batch()) is not None:
-                    if self._asleep:
-                        self._asleep = False
-                        self._bell.set()
-                    return batch
+                    return await self._returned(batch)
                 continue
             async with self._settler.lock:
                 await self._settler.settle()
@@ -181,6 +186,15 @@ class AsyncConsumer(AsyncRunnableConsumer):
                 if not self._stopped:
                     await self._pause(limit.after(error))
         return None
+
+    async def _returned(self, batch: Batch) -> Batch:
+        """Wake the worker, and ask for the schemas of the messages if they are to be decoded."""
+        if self._asleep:
+            self._asleep = False
+            self._bell.set()
+        if self.decoding is not None:
+            await run_sequence(self.decoding.load(batch), self._ask)
+        return batch
 
     async def _take(self, idle_left: float | None) -> bool:
         """Wait for an answer, and request the next one before this one is read.

@@ -1,15 +1,18 @@
 """A reader: requests ahead, so that the broker works on the next answer while this one is read."""
 
 from collections.abc import AsyncIterator, Callable, Generator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client._async import run_sequence
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.async_connection import AsyncConnection, wait_for_arrival
-from goqueue.client.message import Message
+from goqueue.client.message import Message, decodable
 from goqueue.client.partition_reads import FetchResult, PartitionStreamCore, ReaderCore, ReadOptions, open_partitions
 from goqueue.client.tasks import flatten
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 
 class AsyncPartitionStream(PartitionStreamCore[AsyncConnection]):
@@ -54,8 +57,10 @@ class AsyncReader(ReaderCore[AsyncPartitionStream]):
         ask: Callable[[ApiRequest[Any]], Any],
         connect: Callable[[], AsyncConnection],
         timeout: float,
+        decoding: "MessageDecoding | None" = None,
     ) -> None:
         super().__init__()
+        self._decoding = decoding
         self._options = options
         self._ask = ask
         self._connect = connect
@@ -96,6 +101,9 @@ class AsyncReader(ReaderCore[AsyncPartitionStream]):
                 self._end()
                 raise
             self._left(stream, messages)
+            if messages and self._decoding is not None:
+                await run_sequence(self._decoding.load(messages), self._ask)
+                messages = decodable(messages, self._decoding)
             if messages:
                 yield messages
 

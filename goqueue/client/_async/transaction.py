@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from goqueue.client._async import exchange, run_sequence
 from goqueue.client._async.producer import AsyncProducer, _call_back
@@ -21,6 +21,10 @@ from goqueue.client.transaction_core import (
     while_open,
 )
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client.api_request import ApiRequest
+    from goqueue.client.serializers.topic_encoding import TopicEncoding
 
 
 class AsyncTransaction(TransactionCore, Generic[V]):
@@ -82,10 +86,12 @@ class AsyncTransactionalProducer(TransactionalProducerCore, AsyncProducer[V]):
         topic_info: Callable[[str], Awaitable[TopicInfo]],
         options: Options,
         timeout: float,
+        encoding: "TopicEncoding | None" = None,
+        ask: "Callable[[ApiRequest[Any]], Any] | None" = None,
     ) -> None:
         self._ends = connect()
         """The connection for commit and abort, which do not wait for the worker."""
-        super().__init__(connect(), topic_info, options, timeout)
+        super().__init__(connect(), topic_info, options, timeout, encoding, ask)
         self._refusal = self._sender.refusal
 
     def transaction(self) -> AsyncTransaction[V]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from goqueue.client import admin_requests
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from goqueue.client.arguments import BatchingArguments, ConsumerArguments, ProducerArguments
     from goqueue.client.message_encoding import Serializer, Value
     from goqueue.client.partition_reads import Isolation, OnMissing, ReadPosition
+    from goqueue.client.serializers.interfaces import PayloadDeserializer
+    from goqueue.client.serializers.known_schemas import KnownSchemas
+    from goqueue.client.serializers.message_decoding import MessageDecoding
     from goqueue.client.settings import TopicSettings
 
 T = TypeVar("T")
@@ -109,18 +113,19 @@ class Client(
         """Return a producer; `goqueue.client.Options` lists its options.
 
         With a `transactional_id` it sends in transactions, and fences the earlier producer with that id. With a
-        `serializer`, "json" or a function, it takes values that are not bytes or text.
+        `serializer` ("json", a function, or one with a schema) it takes values that are not bytes or text.
         """
         from goqueue.client._sync.producer import Producer  # noqa: PLC0415 - not needed otherwise
-        from goqueue.client.producer_core import parse_producer_options  # noqa: PLC0415
+        from goqueue.client.producer_core import parse_producer_options, topic_encoding  # noqa: PLC0415
 
         self._check_open()
         chosen = parse_producer_options(options)
+        schemas = topic_encoding(chosen, lambda: self._known_schemas), self.call
         if chosen.transactional_id is None:
-            return Producer(self._connect(), self._topic_to_publish, chosen, self._timeout)
+            return Producer(self._connect(), self._topic_to_publish, chosen, self._timeout, *schemas)
         from goqueue.client._sync.transaction import TransactionalProducer  # noqa: PLC0415
 
-        return TransactionalProducer(self._connect, self._topic_to_publish, chosen, self._timeout)
+        return TransactionalProducer(self._connect, self._topic_to_publish, chosen, self._timeout, *schemas)
 
     def reader(  # noqa: PLR0913 - independent options, given by name
         self,
@@ -137,6 +142,8 @@ class Client(
         timeout: str | float | None = None,
         filters: Iterable[str] | str = (),
         isolation: "Isolation" = "read_committed",
+        deserializer: "PayloadDeserializer | None" = None,
+        key_deserializer: "PayloadDeserializer | None" = None,
     ) -> "Reader":
         """Read the messages of a topic, of all its partitions or of some.
 
@@ -145,7 +152,8 @@ class Client(
         the topic ended at the start; with it, requests of `wait` each wait for new messages. When an offset is
         missing, `on_missing` continues at "earliest" or "latest" instead of raising. With `filters`, such as
         `["json.order.total>40"]`, the broker returns only messages that match all of them. The `isolation`
-        "read_uncommitted" includes messages of open and aborted transactions.
+        "read_uncommitted" includes messages of open and aborted transactions. With a `deserializer` messages have their
+        value as `decode()`, with a `key_deserializer` their key as `decode_key()`.
         """
         from goqueue.client._sync.reader import Reader  # noqa: PLC0415 - as above
         from goqueue.client.partition_reads import parse_read_options  # noqa: PLC0415
@@ -165,7 +173,8 @@ class Client(
             isolation=isolation,
         )
         patience = self._timeout if timeout is None else seconds(timeout, "timeout")
-        return opened(Reader(wanted, self.call, self._connect, patience))
+        decoding = self._decoding(deserializer, key_deserializer)
+        return opened(Reader(wanted, self.call, self._connect, patience, decoding))
 
     def consumer(self, group: str, topics: Iterable[str], **options: "Unpack[ConsumerArguments]") -> "Consumer":
         """Return a member of a group; it joins when its block is entered or it is first iterated.
@@ -176,7 +185,23 @@ class Client(
         from goqueue.client.consumer_core import parse_consumer_options  # noqa: PLC0415
 
         self._check_open()
-        return Consumer(group, topics, self._connect, parse_consumer_options({**options}), self._timeout)
+        chosen = parse_consumer_options({**options})
+        decoding = self._decoding(chosen.deserializer, chosen.key_deserializer)
+        return Consumer(group, topics, self._connect, chosen, self._timeout, self.call, decoding)
+
+    @cached_property
+    def _known_schemas(self) -> "KnownSchemas":
+        from goqueue.client.serializers.known_schemas import KnownSchemas  # noqa: PLC0415 - for schemas alone
+
+        return KnownSchemas()
+
+    def _decoding(self, value: object, key: object) -> "MessageDecoding | None":
+        """Return the deserializers of a reader or consumer, if it has any."""
+        if value is None and key is None:
+            return None
+        from goqueue.client.serializers.message_decoding import MessageDecoding  # noqa: PLC0415 - as above
+
+        return MessageDecoding(self._known_schemas, value, key)
 
     def call(self, call: ApiRequest[T]) -> T:
         """Send a request, and retry it where that is safe."""

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client import unclosed
+from goqueue.client._sync import run_sequence
 from goqueue.client._sync.consumer_parts import Poller, SettlementSender
 from goqueue.client._sync.handler_runner import RunnableConsumer
 from goqueue.client.api_request import ApiRequest
@@ -22,6 +23,9 @@ from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.threads import Event, Lock, Worker, invoke, sleep, try_acquire
 from goqueue.client.times import seconds
 from goqueue.errors import ChecksumMismatch, GoQueueError, OperatorError, TransientError
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 
 class Consumer(RunnableConsumer):
@@ -45,9 +49,13 @@ class Consumer(RunnableConsumer):
         connect: Callable[[], Connection],
         options: ConsumerOptions,
         timeout: float,
+        ask: Callable[[ApiRequest[Any]], Any] | None = None,
+        decoding: "MessageDecoding | None" = None,
     ) -> None:
         super().__init__(group, topics, options)
         self._timeout = timeout
+        self._ask: Any = ask
+        self.decoding = decoding
         self._poller = Poller(connect(), Lock(), timeout)
         self._settler = SettlementSender(connect(), Lock(), self, timeout)
         self._bell = Event()
@@ -166,10 +174,7 @@ class Consumer(RunnableConsumer):
             if self._leases.has_unread:
                 self._ask_ahead()
                 if (batch := self._next_batch()) is not None:
-                    if self._asleep:
-                        self._asleep = False
-                        self._bell.set()
-                    return batch
+                    return self._returned(batch)
                 continue
             with self._settler.lock:
                 self._settler.settle()
@@ -182,6 +187,15 @@ class Consumer(RunnableConsumer):
                 if not self._stopped:
                     self._pause(limit.after(error))
         return None
+
+    def _returned(self, batch: Batch) -> Batch:
+        """Wake the worker, and ask for the schemas of the messages if they are to be decoded."""
+        if self._asleep:
+            self._asleep = False
+            self._bell.set()
+        if self.decoding is not None:
+            run_sequence(self.decoding.load(batch), self._ask)
+        return batch
 
     def _take(self, idle_left: float | None) -> bool:
         """Wait for an answer, and request the next one before this one is read.

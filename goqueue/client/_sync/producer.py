@@ -5,9 +5,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from goqueue.client import propagation, unclosed
+from goqueue.client._sync import run_sequence
 from goqueue.client.accumulator import TopicQueues
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.connection import Connection
@@ -28,6 +29,10 @@ from goqueue.client.times import Delay, DeliverAt
 from goqueue.clock import SystemClock
 from goqueue.errors import GoQueueError, OperatorError, RequestInvalid
 from goqueue.storage.frame import NORMAL
+
+if TYPE_CHECKING:
+    from goqueue.client.api_request import ApiRequest
+    from goqueue.client.serializers.topic_encoding import TopicEncoding
 
 
 class Delivery(DeliveryHandle):
@@ -83,7 +88,8 @@ class Deliveries(BulkDeliveryHandle):
 class Producer(ProducerCore, Generic[V]):
     """Sends messages in the background, each exactly once and in the order of the calls.
 
-    Values are bytes, text, or whatever its `serializer` takes; None is a tombstone, which deletes its key.
+    Values are bytes, text, or whatever its `serializer` takes; None is a tombstone, which deletes its key. Keys are
+    bytes, text, or whatever its `key_serializer` takes.
 
     No failure stays unseen. The result of its delivery raises it, and `on_delivery` is called with it. Failures that
     neither has reported are raised by the next `flush()` or `close()`, with the number of messages in
@@ -98,8 +104,12 @@ class Producer(ProducerCore, Generic[V]):
         topic_info: Callable[[str], TopicInfo],
         options: Options,
         timeout: float,
+        encoding: "TopicEncoding | None" = None,
+        ask: "Callable[[ApiRequest[Any]], Any] | None" = None,
     ) -> None:
         super().__init__(options, SystemClock())
+        self._encoding = encoding
+        self._ask: Any = ask
         self._connection = connection
         self._topic_info = topic_info
         self._timeout = timeout
@@ -139,6 +149,8 @@ class Producer(ProducerCore, Generic[V]):
                 topic, [value], [key], headers, partition, priority, on_delivery, delay=delay, deliver_at=deliver_at
             )
             return many._only()
+        if self._encoding is not None:
+            (value,), (key,), headers = self._encoded(topic, (value,), (key,), headers)
         found = self._topics.get(topic) or self._learn(topic)
         if partition is not None and partition >= len(found.queues):
             found = self._learn(topic, again=True)
@@ -181,6 +193,8 @@ class Producer(ProducerCore, Generic[V]):
         """
         if self._refusal is not None:
             raise self._refusal
+        if self._encoding is not None:
+            values, keys, headers = self._encoded(topic, values, keys, headers)
         found = self._topics.get(topic) or self._learn(topic)
         if partition is not None and partition >= len(found.queues):
             found = self._learn(topic, again=True)
@@ -207,6 +221,14 @@ class Producer(ProducerCore, Generic[V]):
                 _call_back([batch for batch, _, _ in refused])
                 spans += refused
         return Deliveries(spans)
+
+    def _encoded(self, topic: str, values: Any, keys: Any, headers: Headers | None) -> Any:
+        """Return values, keys and headers as their schemas have them, which are registered or looked up first."""
+        assert self._encoding is not None
+        encoding = self._encoding.find(topic)
+        if encoding is None:
+            encoding = run_sequence(self._encoding.bind(topic), self._ask)
+        return encoding.encode(values, keys, headers)
 
     def _take(self, topic: TopicQueues, piece: FrameGroup, on_delivery: OnDelivery | None) -> BatchSpan:
         with self._lock:

@@ -2,15 +2,18 @@
 """A reader: requests ahead, so that the broker works on the next answer while this one is read."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client._sync import run_sequence
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.connection import Connection, wait_for_arrival
-from goqueue.client.message import Message
+from goqueue.client.message import Message, decodable
 from goqueue.client.partition_reads import FetchResult, PartitionStreamCore, ReaderCore, ReadOptions, open_partitions
 from goqueue.client.threads import flatten
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client.serializers.message_decoding import MessageDecoding
 
 
 class PartitionStream(PartitionStreamCore[Connection]):
@@ -55,8 +58,10 @@ class Reader(ReaderCore[PartitionStream]):
         ask: Callable[[ApiRequest[Any]], Any],
         connect: Callable[[], Connection],
         timeout: float,
+        decoding: "MessageDecoding | None" = None,
     ) -> None:
         super().__init__()
+        self._decoding = decoding
         self._options = options
         self._ask = ask
         self._connect = connect
@@ -94,6 +99,9 @@ class Reader(ReaderCore[PartitionStream]):
                 self._end()
                 raise
             self._left(stream, messages)
+            if messages and self._decoding is not None:
+                run_sequence(self._decoding.load(messages), self._ask)
+                messages = decodable(messages, self._decoding)
             if messages:
                 yield messages
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from goqueue.client._sync import exchange, run_sequence
 from goqueue.client._sync.producer import Producer, _call_back
@@ -22,6 +22,10 @@ from goqueue.client.transaction_core import (
     while_open,
 )
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client.api_request import ApiRequest
+    from goqueue.client.serializers.topic_encoding import TopicEncoding
 
 
 class Transaction(TransactionCore, Generic[V]):
@@ -83,10 +87,12 @@ class TransactionalProducer(TransactionalProducerCore, Producer[V]):
         topic_info: Callable[[str], TopicInfo],
         options: Options,
         timeout: float,
+        encoding: "TopicEncoding | None" = None,
+        ask: "Callable[[ApiRequest[Any]], Any] | None" = None,
     ) -> None:
         self._ends = connect()
         """The connection for commit and abort, which do not wait for the worker."""
-        super().__init__(connect(), topic_info, options, timeout)
+        super().__init__(connect(), topic_info, options, timeout, encoding, ask)
         self._refusal = self._sender.refusal
 
     def transaction(self) -> Transaction[V]:

@@ -83,7 +83,7 @@ class Resolution:
         return [*self._same_kind(reader, writer, path), *_logical(reader, writer, path)]
 
     def _same_kind(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
-        if reader.name and not _names_match(reader, writer):
+        if reader.name and not names_match(reader, writer):
             return [
                 Incompatibility(
                     path,
@@ -126,12 +126,12 @@ class Resolution:
             problems = self._compare(branch, writer, path)
             if not problems:
                 return []
-            if branch.kind == writer.kind and (not branch.name or _names_match(branch, writer)):
+            if branch.kind == writer.kind and (not branch.name or names_match(branch, writer)):
                 reasons = problems  # the branch that a user would expect to match
         return reasons or [Incompatibility(path, f"no branch of the reader's union accepts {_article(writer)}")]
 
 
-def _names_match(reader: AvroType, writer: AvroType) -> bool:
+def names_match(reader: AvroType, writer: AvroType) -> bool:
     return reader.simple_name == writer.simple_name or writer.name in reader.aliases
 
 

@@ -31,9 +31,16 @@ class JsonValidator:
     def problems(self, payload: bytes) -> list[PayloadProblem]:
         try:
             value = self._decode(payload)
-            return [] if self._is_valid(value) else self._explain(value)
         except msgspec.DecodeError as error:
             return [PayloadProblem("", f"not JSON: {error}")]
+        except (RecursionError, ValueError) as error:
+            return [PayloadProblem("", shortened(str(error)))]
+        return self.value_problems(value)
+
+    def value_problems(self, value: Any) -> list[PayloadProblem]:
+        """Return the problems of a value that was decoded."""
+        try:
+            return [] if self._is_valid(value) else self._explain(value)
         except (RecursionError, ValueError) as error:
             return [PayloadProblem("", shortened(str(error)))]
 

@@ -7,7 +7,7 @@ Custom options cannot be read without the files that define them, and are left o
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from goqueue.schemas.protobuf.linker import NameTable
 from goqueue.schemas.protobuf.message_parser import NESTED_MESSAGES_MAX
 from goqueue.schemas.protobuf.texts import FileWriter
+from goqueue.schemas.protobuf.well_known import well_known_files
 from goqueue.schemas.schema_format import ROOT, check_text, schema_error
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*\Z")
@@ -185,3 +186,31 @@ def _json_name(name: str) -> str:
 
 def _joined(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
+
+
+class MessageFile(NamedTuple):
+    """The file of a generated message class, with the files that it imports and that no registry knows beforehand."""
+
+    name: str
+    text: str
+    imports: tuple["MessageFile", ...]
+    kind: Any
+    """The class."""
+    message: str
+    """The full name of its message."""
+
+
+def file_of_class(kind: Any) -> MessageFile:
+    """Return the file of a message class, as it is registered."""
+    return _message_file(kind.DESCRIPTOR.file, kind, {})
+
+
+def _message_file(descriptor: Any, kind: Any, known: dict[str, MessageFile]) -> MessageFile:
+    if descriptor.name not in known:
+        file = FileDescriptorProto()
+        descriptor.CopyToProto(file)
+        needed = [one for one in descriptor.dependencies if one.name not in well_known_files()]
+        imports = tuple(_message_file(one, kind, known) for one in needed)
+        message = kind.DESCRIPTOR.full_name
+        known[descriptor.name] = MessageFile(descriptor.name, descriptor_text(file), imports, kind, message)
+    return known[descriptor.name]
