@@ -136,9 +136,10 @@ class ApiContext:
     history: History
     default_partitions: int
     default_settings: dict[str, Any]
+    openapi: Callable[[], bytes]
+    """Makes the OpenAPI document. The first call takes long, and belongs on a thread."""
     auto_create: bool = False
     groups: MemberDefaults = field(default_factory=MemberDefaults)
-    openapi: dict[str, Any] = field(default_factory=dict)
     creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
     """Topics that are being created because a client publishes to them."""
     connections_max: int = HTTP_CONNECTIONS

@@ -1,5 +1,6 @@
 """Health, readiness, version, metrics and doctor findings of the broker."""
 
+import asyncio
 import os
 import platform
 from typing import Annotated, Any
@@ -143,7 +144,8 @@ async def metrics(call: ApiCall) -> HttpResponse:
 
 
 async def openapi(call: ApiCall) -> Any:
-    return HttpResponse(200, _encode(call.app.openapi), JSON)
+    document = await asyncio.get_running_loop().run_in_executor(None, call.app.openapi)
+    return HttpResponse(200, document, JSON)
 
 
 def _now(call: ApiCall) -> str:

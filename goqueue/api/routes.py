@@ -1,6 +1,7 @@
 """Finds the endpoint of a method and a path."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -21,15 +22,8 @@ class Routes:
     """The paths of all endpoints, each also below `/v1`."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        self._root: Node = {}
+        self._root, self._names = _tree(tuple(endpoints))
         self._cache: dict[str, Found] = {}
-        for row in endpoints:
-            for path in (row.path, *row.aliases):
-                node = self._root
-                for part in path.strip("/").split("/"):
-                    node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
-                node.setdefault(_ROWS, {})[row.method] = row
-        self._names = {row.path: tuple(_parameters(row.path)) for row in endpoints}
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
         """Return the endpoint and the path parameters. Raises EndpointNotFound and MethodNotAllowed."""
@@ -67,6 +61,19 @@ class Routes:
         if len(self._cache) < _CACHED_PATHS_MAX and len(path) <= _CACHED_CHARACTERS_MAX:
             self._cache[path] = found
         return found
+
+
+@lru_cache(maxsize=2)  # the whole table, and the schema registry's part of it
+def _tree(endpoints: tuple[Endpoint, ...]) -> tuple[Node, dict[str, tuple[str, ...]]]:
+    """Return the parts of all paths as a tree, and the names of the parameters of each path."""
+    root: Node = {}
+    for row in endpoints:
+        for path in (row.path, *row.aliases):
+            node = root
+            for part in path.strip("/").split("/"):
+                node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
+            node.setdefault(_ROWS, {})[row.method] = row
+    return root, {row.path: tuple(_parameters(row.path)) for row in endpoints}
 
 
 def _parameters(path: str) -> list[str]:

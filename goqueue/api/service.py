@@ -5,7 +5,10 @@ import logging
 import os
 import socket
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from goqueue import __version__
 from goqueue.api.endpoint import ApiContext, MemberDefaults
@@ -179,9 +182,9 @@ class BrokerService:
             self._sampler.history,
             topics.partitions,
             {"retention_hours": topics.retention / 3600, "max_message_bytes": topics.max_message_bytes},
+            _openapi,
             topics.auto_create,
             MemberDefaults(config.groups.session_timeout, config.groups.max_in_flight),
-            openapi_document(ENDPOINTS, __version__),
             connections_max=self.connections_max,
             connections_wanted=config.server.connections,
             gate=_gate(config),
@@ -193,6 +196,12 @@ class BrokerService:
             delayed_log = delivery.delays.delayed_log
             sizes[delayed_log.topic] = sizes.get(delayed_log.topic, 0) + delayed_log.log.size
         return sizes
+
+
+@cache
+def _openapi() -> bytes:
+    """Return the OpenAPI document. To make it takes longer than the rest of a start, so that waits for a request."""
+    return msgspec.json.encode(openapi_document(ENDPOINTS, __version__))
 
 
 def _gate(config: Config) -> RequestGate | None:
