@@ -50,7 +50,7 @@ class StallFreeClock:
         self._is_catching_up = False
         self.stalled_ns = 0
         """By how much this clock is behind."""
-        self.on_stall = Signal[[int]]()
+        self.on_stall: Signal[[int]] = Signal()
         """Called by the beat that ends a stall, with how long it was."""
 
     def beat(self) -> None:

@@ -91,7 +91,7 @@ class Broker:
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
         self.delay_scheduler = DelayScheduler(clock)
-        self.on_partition_opened = Signal[[Partition]]()
+        self.on_partition_opened: Signal[[Partition]] = Signal()
         self.unclaimed: list[str] = []
         """Logs without a topic. They are left alone and reported."""
         self._catalog = Catalog()

@@ -71,7 +71,7 @@ class Runtime:
         self.settings = settings or RuntimeSettings()
         self.in_flight_bytes = 0
         self.began_ns = clock.monotonic_ns()
-        self.on_failure = Signal[[]]()
+        self.on_failure: Signal[[]] = Signal()
         """Emitted when a defect stops all writes: the process should end."""
         self.searchers = ThreadPoolExecutor(_SEARCHERS, "goqueue-searcher")
         """The thread of filtered reads."""

@@ -62,7 +62,7 @@ class Flusher:
         self._copied: dict[Flushable, None] = {}
         """Logs whose copies have got something since they were synced."""
         self._thread: threading.Thread | None = None
-        self.on_round = Signal[[int]]()
+        self.on_round: Signal[[int]] = Signal()
         """Hears, on the thread that did it, how many nanoseconds each round took."""
         self.failure: BaseException | None = None
         """What ended the thread against its will. An empty report tells the owner to look."""

@@ -47,7 +47,7 @@ class Commit:
         self.replicated_end = OFFSET_MAX
         """How far all replicas in sync have come. A broker alone has none that it waits for."""
         self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
-        self.on_committed = Signal[[int]]()
+        self.on_committed: Signal[[int]] = Signal()
         """Called with the high watermark when it has changed."""
         log.on_report = self.advance
 

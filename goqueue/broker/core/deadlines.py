@@ -24,7 +24,7 @@ class Deadlines:
         self._armed: dict[tuple[int, Key], int] = {}
         self._by_subject: dict[str, set[tuple[int, Key]]] = {}
         """The armed deadlines with a tuple as their key, by subject."""
-        self.on_earlier = Signal[[int]]()
+        self.on_earlier: Signal[[int]] = Signal()
         """Emitted with the time of a deadline that comes before all others."""
 
     def kind(self, callback: DeadlineCallback) -> int:

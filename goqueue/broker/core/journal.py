@@ -105,7 +105,7 @@ class Journal(Generic[Record]):
         self._snapshot_offset = 0
         self._snapshots = snapshots
         self._on_durable = on_durable
-        self.on_kept = Signal[[Record]]()
+        self.on_kept: Signal[[Record]] = Signal()
         """Called with each record of this owner once it is durable, and never with one that is only read again."""
         self._pending: list[_RecordBatch[Record]] = []
         """Batches that are being written."""

@@ -105,8 +105,8 @@ class Partition:
         """States that others derive from this log."""
         self.needed_from: Callable[[], int | None] = lambda: None
         """Returns the first offset that must not be removed now, or None."""
-        self.on_appended = Signal[[Frames, AppendResult]]()
-        self.on_ended = Signal[[list[TransactionMarker]]]()  # committed ends of transactions
+        self.on_appended: Signal[[Frames, AppendResult]] = Signal()
+        self.on_ended: Signal[[list[TransactionMarker]]] = Signal()  # committed ends of transactions
         self._gathered = _PublishBatch()
         self._watchers: dict[Callable[[], None], None] = {}
         self.derive()

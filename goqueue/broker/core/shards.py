@@ -51,8 +51,8 @@ class Shards(Generic[S]):
         """Shards that were open before, and why they are closed if it is not to open them again."""
         self._settled: dict[int, Promise[None]] = {}
         """Of closed shards: kept when nothing of them is being written any more."""
-        self.on_opened = Signal[[S]]()
-        self.on_closed = Signal[[S]]()
+        self.on_opened: Signal[[S]] = Signal()
+        self.on_closed: Signal[[S]] = Signal()
         """Emitted when all who waited for a shard have their answer."""
 
     def __iter__(self) -> Iterator[S]:

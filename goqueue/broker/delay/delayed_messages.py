@@ -49,11 +49,11 @@ class DelayedMessages:
         self.delayed_log = delayed_log
         self.clock = clock
         self._disk = disk
-        self.on_earlier = Signal[[]]()
+        self.on_earlier: Signal[[]] = Signal()
         """Emitted when there is work before the last `next_ns`."""
-        self.on_settled = Signal[[int, int]]()
+        self.on_settled: Signal[[int, int]] = Signal()
         """Emitted with a final state and the number of messages that reached it."""
-        self.on_applied = Signal[[DelayedLogEntries]]()
+        self.on_applied: Signal[[DelayedLogEntries]] = Signal()
         self._waiting: list[Promise[None]] = []
         self._begin()
         delayed_log.watch(self._on_appended)

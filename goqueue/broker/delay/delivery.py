@@ -189,9 +189,9 @@ class PartitionDelivery:
         self._fetched: FetchedFrames | None = None
         """Frames read ahead for ready entries."""
         self._requests: deque[_DeliverNow] = deque()
-        self.on_delivery = Signal[[Numbers]]()
+        self.on_delivery: Signal[[Numbers]] = Signal()
         """Emitted with the lateness of delivered messages in nanoseconds."""
-        self.on_placed = Signal[[Numbers, Placement]]()
+        self.on_placed: Signal[[Numbers, Placement]] = Signal()
         """Emitted with offsets in the delayed log, and where these messages are in the topic, in the same order."""
         self.clock_ahead_ns: Callable[[], int] = lambda: 0
         """Returns how far the clock has jumped ahead, which does not count for expiry."""

@@ -41,11 +41,11 @@ class DelayScheduler:
         """Number of messages by final state since the start."""
         self._late: deque[Numbers] = deque()
         self._late_count = 0
-        self.on_delivery = Signal[[Numbers]]()
+        self.on_delivery: Signal[[Numbers]] = Signal()
         """Emitted with the lateness of delivered messages in nanoseconds."""
-        self.on_earlier = Signal[[]]()
+        self.on_earlier: Signal[[]] = Signal()
         """Emitted when there is work before the last `next_ns`."""
-        self.on_opened = Signal[[PartitionDelivery]]()
+        self.on_opened: Signal[[PartitionDelivery]] = Signal()
 
     def open(
         self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]

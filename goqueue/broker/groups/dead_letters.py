@@ -75,9 +75,9 @@ class DeadLetterMover(GroupRules):
         self._move_callbacks: dict[CursorKey, dict[int, list[Callable[[], None]]]] = {}
         """Callbacks for the arrival of single messages, by offset."""
         self._attempt_callbacks: dict[CursorKey, list[Callable[[GoQueueError | None], None]]] = {}
-        self.on_moved = Signal[[str, PartitionRef, MessageMove, int]]()
+        self.on_moved: Signal[[str, PartitionRef, MessageMove, int]] = Signal()
         """Called with group, source, the first move and the number of messages that have arrived."""
-        self.on_move_queued = Signal[[]]()
+        self.on_move_queued: Signal[[]] = Signal()
         """Called when `move_all` has something to do."""
         self._retry_deadline = self._deadlines.kind(self._enqueue)
 

@@ -58,7 +58,7 @@ class CommittedOffsets(GroupRules):
         super().__init__(services)
         self._membership = membership
         self._rebalancer = rebalancer
-        self.on_progress = Signal[[Cursor, str, int]]()
+        self.on_progress: Signal[[Cursor, str, int]] = Signal()
         """Called with the cursor, the member and the number of messages that a commit settled."""
 
     def committed(self, name: str, topic: str | None = None) -> dict[str, dict[int, int]]:

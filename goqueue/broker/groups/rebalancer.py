@@ -39,13 +39,13 @@ class Rebalancer(GroupRules):
         self.revocation_ns = revocation_ns
         self._sessions: dict[str, GroupSession] = {}
         self.totals = totals
-        self.on_assigned = Signal[[Group]]()
+        self.on_assigned: Signal[[Group]] = Signal()
         """Called when an assignment is durable."""
-        self.on_deleted = Signal[[str]]()
+        self.on_deleted: Signal[[str]] = Signal()
         """Called when a group was deleted, maybe before that is durable."""
-        self.on_durable = Signal[[Group, Group, Collection[str]]]()
+        self.on_durable: Signal[[Group, Group, Collection[str]]] = Signal()
         """Called with the group before and after a rebalance step, and with the members whose session expired."""
-        self.on_complete = Signal[[int]]()
+        self.on_complete: Signal[[int]] = Signal()
         """Called with the duration in nanoseconds when a rebalance is complete and durable."""
         self.creating: set[str] = set()
         """Groups that members have asked to join and that are not recorded yet: they count towards the limit."""

@@ -101,13 +101,13 @@ class Settlement(GroupRules):
         self._policies = policies
         self._dead_letter_mover = dead_letter_mover
         self.counts = counts
-        self.on_room = Signal[[Cursor, str]]()
+        self.on_room: Signal[[Cursor, str]] = Signal()
         """Called with cursor and member when a member has fewer messages in flight."""
-        self.on_due = Signal[[Cursor]]()
+        self.on_due: Signal[[Cursor]] = Signal()
         """Called when messages may be delivered again."""
-        self.on_progress = Signal[[Cursor, int]]()
+        self.on_progress: Signal[[Cursor, int]] = Signal()
         """Called with the number of messages that were settled."""
-        self.on_dropped = Signal[[DroppedMessages]]()
+        self.on_dropped: Signal[[DroppedMessages]] = Signal()
         """Called when it is durable that messages were dropped."""
         self._cursor_deadline = self._deadlines.kind(self._handle_deadline)
 

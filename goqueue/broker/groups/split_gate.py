@@ -40,7 +40,7 @@ class SplitGate:
         self._topics = topics
         self._refused: dict[str, dict[PartitionRef, set[PartitionRef]]] = {}
         """By group and parent, the partitions that were held back."""
-        self.on_open = Signal[[str, PartitionRef]]()
+        self.on_open: Signal[[str, PartitionRef]] = Signal()
         """Called with a group and a partition that was held back and may not be any more."""
         store.on_recorded.subscribe(self._look_at)
 

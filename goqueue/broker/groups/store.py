@@ -224,11 +224,11 @@ class GroupStore:
         self.group_log = GroupLog(partition, disk, bytes_max)
         self._number = partition.number
         self._random_bits = random_bits
-        self.on_gathered = Signal[[]]()
+        self.on_gathered: Signal[[]] = Signal()
         """Called when records wait for `commit`."""
-        self.on_refused = Signal[[str]]()
+        self.on_refused: Signal[[str]] = Signal()
         """Called when records of a group were undone, before their callbacks run."""
-        self.on_recorded = Signal[[str, Sequence[GroupRecord]]]()
+        self.on_recorded: Signal[[str, Sequence[GroupRecord]]] = Signal()
         """Called with records that were just applied."""
 
     def open(self) -> None:

@@ -57,7 +57,7 @@ class SecurityAdministration:
         )
         self.clock = clock
         self._chance = chance
-        self.on_change = Signal[[]]()
+        self.on_change: Signal[[]] = Signal()
         """Emitted when another key, role or rule is in force; not for notes of when keys were used."""
 
     def _record(self, records: Sequence[SecurityRecord]) -> Work[None]:

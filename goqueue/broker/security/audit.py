@@ -45,7 +45,7 @@ class AuditTrail:
         """Hash and number of the last durable record."""
         self._waiting: list[tuple[AuditEntry, AppendCallback]] = []
         self._is_appending = False
-        self.on_recorded = Signal[[Sequence[bytes]]]()
+        self.on_recorded: Signal[[Sequence[bytes]]] = Signal()
         """Emitted with durable records, as they are in the log."""
         self._find_last()
 

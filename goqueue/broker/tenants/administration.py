@@ -47,7 +47,7 @@ class TenantAdministration:
         )
         self._clock = clock
         self._broker = broker
-        self.on_change = Signal[[]]()
+        self.on_change: Signal[[]] = Signal()
         """Emitted when a tenant was created, changed or deleted."""
 
     def _record(self, records: Sequence[TenantLogRecord]) -> Work[None]:

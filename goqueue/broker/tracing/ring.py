@@ -27,9 +27,9 @@ class TraceRing:
         self.sampled_out = 0
         self.dropped = 0
         """Records that were not written, because the disk was too slow."""
-        self.on_waiting = Signal[[]]()
+        self.on_waiting: Signal[[]] = Signal()
         """Called when the first record waits to be written."""
-        self.on_kept = Signal[[TraceRecord]]()
+        self.on_kept: Signal[[TraceRecord]] = Signal()
         """Called with each record that is sampled."""
         self._now_ns = now_ns
         self._kept: deque[TraceRecord] = deque(maxlen=records_max)

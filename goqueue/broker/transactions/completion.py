@@ -36,7 +36,7 @@ class TransactionCompleter:
     def __init__(self, coordinator: TransactionCoordinator, groups: GroupShards) -> None:
         self.obstacles: dict[str, GoQueueError] = {}
         """Why a decided end could not be carried out yet, by id."""
-        self.on_obstacle = Signal[[str, GoQueueError]]()
+        self.on_obstacle: Signal[[str, GoQueueError]] = Signal()
         """Emitted with the id and error when a first attempt fails."""
         self._coordinator = coordinator
         self._port = coordinator.lookup.port

@@ -72,11 +72,11 @@ class TransactionCoordinator:
         self.clock = basis.clock
         self._trusted_ns = basis.trusted_ns
         self.counts = self.directory.counts
-        self.on_gathered = Signal[[]]()
+        self.on_gathered: Signal[[]] = Signal()
         """Emitted when records wait for `commit`."""
-        self.on_decided = Signal[[str]]()
+        self.on_decided: Signal[[str]] = Signal()
         """Emitted with the id of a transaction whose end is durably decided and must be carried out."""
-        self.on_ended = Signal[[EndedTransaction]]()
+        self.on_ended: Signal[[EndedTransaction]] = Signal()
         # No snapshots, which would hold all ids: compaction bounds what a start has to read.
         self.journal: Journal[TransactionRecord] = Journal(
             partition, basis.disk, self.register, encode_transaction_record, decode_transaction_record, snapshots=False

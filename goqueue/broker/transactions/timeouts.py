@@ -30,7 +30,7 @@ class TransactionTimeouts:
         complete: Callable[[str], object],
     ) -> None:
         self.deadlines = Deadlines()
-        self.on_hung = Signal[[TransactionMetadata]]()
+        self.on_hung: Signal[[TransactionMetadata]] = Signal()
         """Emitted once for a transaction that is open for long."""
         self._register = register
         self._clock = clock
