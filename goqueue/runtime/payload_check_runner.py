@@ -21,7 +21,7 @@ from goqueue.broker.tenants.naming import prefix_of, tenant_of
 from goqueue.errors import FrameInvalid, GoQueueError, SchemaViolation
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
-from goqueue.storage.frame import StoredMessage
+from goqueue.storage.frame import FrameContent
 
 _SLICE_NS = 1_000_000
 
@@ -37,7 +37,7 @@ class PayloadCheckRunner:
 
     async def check(self, topic: Topic, frames: Iterable[bytes], place: str = "messages[{}]") -> None:
         """Check messages that were encoded here. Raises SchemaViolation."""
-        await self._check(topic, map(frame.decode, frames), place)
+        await self._check(topic, (frame.content_at(one)[0] for one in frames), place)
 
     async def check_section(self, topic: Topic, partition: Partition, content: memoryview) -> None:
         """Check a batch of frames from a client. Raises SchemaViolation.
@@ -51,7 +51,7 @@ class PayloadCheckRunner:
             if not await self._was_accepted(partition, content):
                 raise
 
-    async def _check(self, topic: Topic, messages: Iterable[StoredMessage], place: str, **details: int) -> None:
+    async def _check(self, topic: Topic, messages: Iterable[FrameContent], place: str, **details: int) -> None:
         batch = self._runtime.broker.schemas.checker.begin(topic.name, topic.validation, self._prefix(topic.name))
         now, has_turn = self._runtime.clock.monotonic_ns, False
         until = now() + _SLICE_NS
@@ -87,7 +87,7 @@ class PayloadCheckRunner:
         await asyncio.shield(loading)
 
     async def _was_accepted(self, partition: Partition, content: memoryview) -> bool:
-        mark = next((mark_of(list(message.headers)) for message in _messages(content)), None)
+        mark = next((mark_of(frame.decode_headers(message.headers)) for message in _messages(content)), None)
         if mark is None:
             return False
         await self._runtime.load_producers(partition)
@@ -98,11 +98,11 @@ class PayloadCheckRunner:
             return True
 
 
-def _messages(content: memoryview) -> Iterator[StoredMessage]:
+def _messages(content: memoryview) -> Iterator[FrameContent]:
     position = 0
     try:
         while position < len(content):
-            yield frame.decode(content, position)
-            position += frame.length_at(content, position)
+            message, position = frame.content_at(content, position)
+            yield message
     except FrameInvalid:
         return

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -72,6 +73,15 @@ class StoredMessage:
     @property
     def is_tombstone(self) -> bool:
         return bool(self.flags & TOMBSTONE)
+
+
+class FrameContent(NamedTuple):
+    """The parts of a frame that its sender has written. A key of no bytes is no key; the headers are encoded."""
+
+    flags: int
+    key: bytes | None
+    value: bytes
+    headers: bytes = NO_HEADERS
 
 
 def encode(
@@ -267,6 +277,26 @@ def decode(buffer: Buffer, position: int = 0) -> StoredMessage:
         priority,
         flags,
     )
+
+
+def content_at(buffer: Buffer, position: int = 0) -> tuple[FrameContent, int]:
+    """Return the content of the frame at `position`, and where the frame ends: a third of the work of `decode`.
+
+    Only what is needed to find the parts is checked; whoever stores the frame checks the rest.
+    """
+    if len(buffer) - position < FRAME_HEADER_BYTES:
+        raise FrameInvalid(f"a frame header needs {FRAME_HEADER_BYTES} bytes", position=position)
+    key, value, headers = _LENGTHS.unpack_from(buffer, position + AT_KEY_LENGTH)
+    at_key = position + FRAME_HEADER_BYTES
+    at_value = at_key + key
+    at_headers = at_value + value
+    end = at_headers + headers
+    if end > len(buffer) or buffer[position] != MAGIC[0]:
+        raise FrameInvalid("there is no whole frame", position=position)
+    flags = buffer[position + AT_FLAGS]
+    encoded = bytes(buffer[at_headers:end]) if flags & HAS_HEADERS else NO_HEADERS
+    named = bytes(buffer[at_key:at_value]) if key else None
+    return FrameContent(flags, named, bytes(buffer[at_value:at_headers]), encoded), end
 
 
 def offset_at(buffer: Buffer, position: int = 0) -> int:

@@ -38,7 +38,7 @@ from goqueue.schemas.framing import (
 )
 from goqueue.schemas.schema_format import PayloadProblem, SchemaKind
 from goqueue.schemas.subject_names import record_subject, topic_subject
-from goqueue.storage.frame import COMPRESSED, StoredMessage
+from goqueue.storage.frame import COMPRESSED, HAS_HEADERS, TOMBSTONE, FrameContent, decode_headers
 
 RefusalReason = Literal["payload", "id_missing", "id_unknown", "id_malformed", "subject_empty", "value_unreadable"]
 REFUSAL_REASONS: tuple[RefusalReason, ...] = (
@@ -49,6 +49,9 @@ REFUSAL_REASONS: tuple[RefusalReason, ...] = (
     "subject_empty",
     "value_unreadable",
 )
+
+
+_UNLISTED = (PayloadProblem("", "not listed"),)
 
 
 class _Refused(Exception):
@@ -143,52 +146,60 @@ class BatchCheck:
         self.checked = 0
         self.invalid = 0
         """Messages with problems."""
+        self._reason: RefusalReason = "payload"
+        """Of the message that was checked last."""
         self.problems: list[PayloadProblemRow] = []
         self._indexes: list[int] = []
         """Of invalid messages, as many as a refusal lists."""
 
-    def check(self, index: int, message: StoredMessage) -> VersionRecord | None:
+    def check(self, index: int, message: FrameContent) -> VersionRecord | None:
         """Check the next message. If a schema must be loaded first, return its version: then call this again."""
-        found: list[PayloadProblemRow] = []
-        reason: RefusalReason | None = None
-        bytes_before = self._bytes
-        try:
-            for rule in self._rules:
-                try:
-                    problems, number = self._problems(rule, message)
-                    reason = reason or ("payload" if problems else None)
-                except _Refused as refused:
-                    problems, number, reason = [PayloadProblem("", str(refused))], None, reason or refused.reason
-                found += (PayloadProblemRow(index, rule.is_key, path, text, number) for path, text in problems)
-        except _SchemaNeeded as needed:
-            self._bytes = bytes_before
-            return needed.record
+        found: list[PayloadProblemRow] | None = None
+        for rule in self._rules:
+            payload = message.key if rule.is_key else None if message.flags & TOMBSTONE else message.value
+            if payload is None:  # nothing to check: no key, or a deletion
+                continue
+            bytes_before = self._bytes
+            try:
+                problems, number = self._problems(rule, payload, message)
+                reason: RefusalReason = "payload"
+            except _Refused as refused:
+                problems, number, reason = [PayloadProblem("", str(refused))], None, refused.reason
+            except _SchemaNeeded as needed:
+                self._bytes = bytes_before
+                return needed.record
+            if problems:
+                if found is None:
+                    self._reason, found = reason, []
+                found += [PayloadProblemRow(index, rule.is_key, path, text, number) for path, text in problems]
         self.checked += 1
-        self._checker.checked += 1
-        if reason is not None:
-            self.invalid += 1
-            self._checker.refused[reason] += 1
-            if self.invalid <= CHECK_INDEXES_MAX:
-                self._indexes.append(index)
-            if self.invalid <= CHECK_PROBLEMS_MAX:
-                self.problems += found[:CHECK_MESSAGE_PROBLEMS_MAX]
+        if found is not None:
+            self._note(index, found)
         return None
 
-    def _problems(self, rule: ValidationRule, message: StoredMessage) -> tuple[Sequence[PayloadProblem], int | None]:
+    def _note(self, index: int, found: list[PayloadProblemRow]) -> None:
+        self.invalid += 1
+        self._checker.refused[self._reason] += 1
+        if self.invalid <= CHECK_INDEXES_MAX:
+            self._indexes.append(index)
+        if self.invalid <= CHECK_PROBLEMS_MAX:
+            self.problems += found[:CHECK_MESSAGE_PROBLEMS_MAX]
+
+    def _problems(
+        self, rule: ValidationRule, payload: bytes, message: FrameContent
+    ) -> tuple[Sequence[PayloadProblem], int | None]:
         """Return the problems of a key or value, and the id of its schema. Raises _Refused and _SchemaNeeded."""
-        payload = message.key if rule.is_key else None if message.is_tombstone else message.value
-        if payload is None:
-            return (), None  # nothing to check: no key, or a deletion
-        if not rule.is_key and message.flags & COMPRESSED:
+        if message.flags & COMPRESSED and not rule.is_key:
             payload = self._uncompressed(payload)
-        stated = _header_id(rule, message)
+        number: int | None = None
+        indexes: tuple[int, ...] | None = FIRST_MESSAGE
+        body = payload
+        stated = _header_id(rule, message.headers) if message.flags & HAS_HEADERS else None
         if stated is not None:
-            number, indexes, body = stated.id, stated.indexes or FIRST_MESSAGE, payload
+            number, indexes = stated.id, stated.indexes or FIRST_MESSAGE
         elif has_prefix(payload):
             number, indexes, body = decode_prefix(payload), None, payload[PREFIX_BYTES:]
-        else:
-            number, indexes, body = None, FIRST_MESSAGE, payload
-        target = self._target(rule, number)
+        target = self._targets.get((rule.is_key, number)) or self._found(rule, number)
         schema = target.schema
         if schema is None:
             return (), target.id
@@ -196,11 +207,11 @@ class BatchCheck:
             self._check_record_subject(rule, target, schema, indexes, body)
         if not rule.checks_payload:
             return (), target.id
-        if schema.kind is SchemaKind.PROTOBUF and indexes is not None:
+        if indexes is not None and schema.kind is SchemaKind.PROTOBUF:
             body = encode_message_indexes(indexes) + body
         if self.invalid < CHECK_PROBLEMS_MAX:
             return schema.validator.problems(body), target.id
-        return () if schema.validator.is_valid(body) else (PayloadProblem("", "not listed"),), target.id
+        return () if schema.validator.is_valid(body) else _UNLISTED, target.id
 
     def _uncompressed(self, value: bytes) -> bytes:
         try:
@@ -218,21 +229,15 @@ class BatchCheck:
 
     # --- which schema ---
 
-    def _target(self, rule: ValidationRule, number: int | None) -> _Target:
-        key = rule.is_key, number
-        target = self._targets.get(key)
-        if target is None:
-            target = self._targets[key] = self._found(rule, number)
-        return target
-
     def _found(self, rule: ValidationRule, number: int | None) -> _Target:
         record = self._latest(rule) if number is None else self._version_with(rule, number)
-        if not rule.needs_schema:
-            return _Target(record.id, None)
-        compiled = self._checker.compiled.get(record)
-        if compiled is None:
-            raise _SchemaNeeded(record)
-        return _Target(record.id, compiled)
+        compiled = None
+        if rule.needs_schema:
+            compiled = self._checker.compiled.get(record)
+            if compiled is None:
+                raise _SchemaNeeded(record)
+        target = self._targets[rule.is_key, number] = _Target(record.id, compiled)
+        return target
 
     def _latest(self, rule: ValidationRule) -> VersionRecord:
         """Return the version that a payload without an id must match."""
@@ -303,7 +308,11 @@ class BatchCheck:
     # --- the end ---
 
     def refusal(self, place: str, **details: object) -> SchemaViolation | None:
-        """Return the error of the batch, if it may not be stored. `place` has {} for the index of a message."""
+        """End the check. Return the error of the batch, if it may not be stored.
+
+        `place` has {} for the index of a message.
+        """
+        self._checker.checked += self.checked
         if not self.invalid:
             return None
         rows = [self._row(place, one) | details for one in self.problems]
@@ -337,9 +346,12 @@ def _part(is_key: bool) -> str:
     return "key" if is_key else "value"
 
 
-def _header_id(rule: ValidationRule, message: StoredMessage) -> HeaderId | None:
+def _header_id(rule: ValidationRule, headers: bytes) -> HeaderId | None:
     name = KEY_HEADER if rule.is_key else VALUE_HEADER
-    stated = [value for header, value in message.headers if header == name]
+    try:
+        stated = [value for header, value in decode_headers(headers) if header == name]
+    except FrameInvalid:  # which admission refuses
+        return None
     if not stated:
         return None
     if len(stated) > 1:

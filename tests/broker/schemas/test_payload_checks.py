@@ -17,7 +17,7 @@ from goqueue.broker.schemas.records import ReferenceRecord, SchemaContent, Versi
 from goqueue.errors import CallerError, RequestTooLarge, SchemaViolation
 from goqueue.schemas.framing import encode_prefix
 from goqueue.storage import frame
-from goqueue.storage.frame import COMPRESSED, TOMBSTONE, StoredMessage
+from goqueue.storage.frame import COMPRESSED, HAS_HEADERS, TOMBSTONE, FrameContent
 from goqueue.testing.disk import Crashed
 from tests.broker.brokers import KEEPS, Running
 
@@ -45,17 +45,17 @@ class Shop:
         record: VersionRecord = self.do(self.registry.register(subject, SchemaContent(kind=kind, text=text)))
         return record.id
 
-    def refusal(self, *messages: StoredMessage, **settings: Any) -> SchemaViolation | None:
+    def refusal(self, *messages: FrameContent, **settings: Any) -> SchemaViolation | None:
         return checked(self.running, settings, *messages)
 
-    def problem(self, *messages: StoredMessage, **settings: Any) -> str:
+    def problem(self, *messages: FrameContent, **settings: Any) -> str:
         """The problem of the first bad message, empty if there is none."""
         refusal = self.refusal(*messages, **settings)
         return "" if refusal is None else str(refusal.details["problems"][0]["problem"])
 
 
 def checked(
-    running: Running, settings: dict[str, Any], *messages: StoredMessage, prefix: str = ""
+    running: Running, settings: dict[str, Any], *messages: FrameContent, prefix: str = ""
 ) -> SchemaViolation | None:
     checker = running.broker.schemas.checker
     batch = checker.begin("orders", validation_rules(TopicSettings(**settings)), prefix)
@@ -65,9 +65,9 @@ def checked(
     return batch.refusal("messages[{}]")
 
 
-def message(value: bytes, key: bytes | None = None, flags: int = 0, **headers: str) -> StoredMessage:
-    listed = tuple((name.replace("_", "-"), text.encode()) for name, text in headers.items())
-    return StoredMessage(0, 0, key, value, listed, flags=flags)
+def message(value: bytes, key: bytes | None = None, flags: int = 0, **headers: str) -> FrameContent:
+    encoded = frame.encode_headers({name.replace("_", "-"): text.encode() for name, text in headers.items()})
+    return FrameContent(flags | (HAS_HEADERS if headers else 0), key, value, encoded)
 
 
 PAYLOAD: dict[str, Any] = {"value_validation": "payload"}
@@ -106,7 +106,7 @@ def test_deletions_of_a_value_and_missing_keys_pass(shop: Shop) -> None:
 def test_id_must_be_one_of_the_subject(shop: Shop, form: str) -> None:
     mine, other = shop.register("orders-value", JSON_ORDER), shop.register("refunds-value", '{"type":"string"}')
 
-    def of(number: int, value: bytes) -> StoredMessage:
+    def of(number: int, value: bytes) -> FrameContent:
         return message(encode_prefix(number) + value) if form == "prefix" else message(value, schema_id=str(number))
 
     for number in (other, 9, 2**31 - 1):
@@ -123,7 +123,8 @@ def test_id_must_be_one_of_the_subject(shop: Shop, form: str) -> None:
 def test_unreadable_headers_and_compression_are_refused(shop: Shop) -> None:
     number = shop.register("orders-value", JSON_ORDER)
     assert "is no schema id" in shop.problem(message(GOOD, schema_id="one"), **PAYLOAD)
-    twice = StoredMessage(0, 0, None, GOOD, (("schema-id", b"%d" % number),) * 2)
+    headers = frame.encode_headers([("schema-id", b"%d" % number)] * 2)
+    twice = FrameContent(HAS_HEADERS, None, GOOD, headers)
     assert shop.problem(twice, **PAYLOAD) == "has 2 headers schema-id"
     assert "a compressed value" in shop.problem(message(b"not zstd", flags=COMPRESSED), **PAYLOAD)
     packed = compression.compress(b'{"note":"' + b"x" * 500 + b'"}')
