@@ -22,6 +22,7 @@ from goqueue.console.command_tree import Program
 from goqueue.console.consumer_groups import DELIVERY_SETTINGS
 from goqueue.console.contexts import Context
 from goqueue.console.formatting import PRIORITIES
+from goqueue.console.topic_settings import completed_settings
 
 if TYPE_CHECKING:
     import socket
@@ -214,6 +215,8 @@ class _Position:
         if self.pending is not None:
             if "--set" in self.pending.opts and self._path.startswith("group "):
                 return _words(f"{name}=" for name in DELIVERY_SETTINGS)
+            if "--set" in self.pending.opts and self._path.startswith("topic "):
+                return _words(completed_settings())
             return _flag_kind(self.pending)
         if current.startswith("-") and not self._only_arguments:
             options = self._parameters("option")

@@ -30,12 +30,41 @@ FIXED = {
 }
 """The same fields, with a hint for a change of a topic."""
 
+TOPIC_SETTINGS: dict[str, tuple[str, ...]] = {
+    "retention_hours": (),
+    "retention_bytes": (),
+    "cleanup": ("delete", "compact", "compact,delete"),
+    "max_message_bytes": (),
+    "partitioner": ("murmur3", "murmur2"),
+    "delay_expiry_seconds": (),
+    "segment_bytes": (),
+    "lane_weights": (),
+    "lane_boost_seconds": (),
+    "trace_sampling": (),
+    "max_retries": (),
+    "retry_delay": (),
+    "max_retry_delay": (),
+    "visibility_timeout": (),
+    "dead_letter_topic": (),
+    "value_validation": ("none", "id", "payload"),
+    "value_subject": ("topic", "record", "topic-record"),
+    "key_validation": ("none", "id", "payload"),
+    "key_subject": ("topic", "record", "topic-record"),
+}
+"""Settings with their values, where these are few, for completion only: the broker may know others."""
+
 EXPIRY = "delay_expiry_seconds"
 _LANE_WEIGHTS = "lane_weights"
 _DEAD_LETTER_TOPIC = "dead_letter_topic"
 _WEIGHTS = f"give one weight for each priority from critical to background, as in --set {_LANE_WEIGHTS}=50,25,15,7,3"
 
 _KNOWING = "__metadata"  # every broker has this topic, and every topic has all settings
+
+
+def completed_settings() -> Iterator[str]:
+    """Yield what may follow `--set`: a name with `=`, and the value where these are few."""
+    for name, values in TOPIC_SETTINGS.items():
+        yield from (f"{name}={value}" for value in values or ("",))
 
 
 def settings_of(config: Mapping[str, Any]) -> Iterator[str]:

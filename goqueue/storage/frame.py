@@ -282,7 +282,7 @@ def decode(buffer: Buffer, position: int = 0) -> StoredMessage:
 def content_at(buffer: Buffer, position: int = 0) -> tuple[FrameContent, int]:
     """Return the content of the frame at `position`, and where the frame ends: a third of the work of `decode`.
 
-    Only what is needed to find the parts is checked; whoever stores the frame checks the rest.
+    Only what is needed to find the parts is checked: the checks before an append do the rest.
     """
     if len(buffer) - position < FRAME_HEADER_BYTES:
         raise FrameInvalid(f"a frame header needs {FRAME_HEADER_BYTES} bytes", position=position)

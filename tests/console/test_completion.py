@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 
+from goqueue.broker.core.topic import TopicSettings
 from goqueue.commands import registry as daemon
 from goqueue.console import completion
 from goqueue.console.command_tree import Program
 from goqueue.console.completion import SHELLS, proposals, script
 from goqueue.console.rows import OUTPUTS
+from goqueue.console.topic_settings import TOPIC_SETTINGS
 from goqueue.storage.frame import PRIORITIES
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin import registry as admin
@@ -59,6 +62,11 @@ def words(line: str) -> list[str]:
         ("goqueue-cli publish orders --file no", [":files"]),
         ("goqueue-cli completion ", ["bash", "fish", "zsh"]),
         ("goqueue-cli topic create or", []),
+        (
+            "goqueue-cli topic edit orders --set value_v",
+            [f"value_validation={how}" for how in ("id", "none", "payload")],
+        ),
+        ("goqueue-cli topic create orders --set retention_b", ["retention_bytes="]),
         ("goqueue-cli topic list -- --inter", []),
         ("goqueue-cli config edit production --unset t", ["timeout"]),
         ("goqueue-cli config create x --no-pro", ["--no-protected"]),
@@ -71,6 +79,14 @@ def words(line: str) -> list[str]:
 )
 def test_proposals_fit_the_end_of_the_line(line: str, expected: list[str]) -> None:
     assert words(line) == expected
+
+
+def test_settings_of_topics_are_those_of_the_broker() -> None:
+    types = {one.name: one.type for one in msgspec.structs.fields(TopicSettings)}
+    assert list(TOPIC_SETTINGS) == list(types)
+    for name, values in TOPIC_SETTINGS.items():
+        choices = [one for part in get_args(types[name]) for one in get_args(part) if isinstance(one, str)]
+        assert not values or list(values) == choices, name
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
