@@ -240,6 +240,10 @@ class ProducerNotFound(CallerError):
     """No producer has this producer id or transactional id."""
 
 
+class QuotaReached(CallerError):
+    """The tenant has as much of something as its quota allows; `details` has the quota, its limit, and what is left."""
+
+
 class ReceiptInvalid(CallerError):
     """The text is not a receipt handle of this broker."""
 
@@ -486,6 +490,10 @@ class FilesExhausted(TransientError):
 
 class LogClosed(TransientError):
     """The log is being deleted or opened again, or the broker is stopping."""
+
+
+class QuotaExceeded(TransientError):
+    """The tenant is over a quota for now; `details` has the quota, its limit, what is left, and `retry_after`."""
 
 
 class RequestTimedOut(TransientError):

@@ -58,6 +58,14 @@ _AUDIT = """Show and verify who changed what, and who was refused.
   goqueue-admin audit export > audit.jsonl
 """
 
+_QUOTA = """Limit what tenants use, and show how much of it they use.
+
+\b
+  goqueue-admin quota get team-a
+  goqueue-admin quota set team-a publish_rate_limit=1000 max_storage_bytes=10GiB
+  goqueue-admin quota test publish_rate_limit=500
+"""
+
 _TENANT = """Create tenants: teams that share a broker, each with names of its own.
 
 \b
@@ -138,6 +146,16 @@ PROGRAM = Program(
         Command("key list", ".keys:list_keys", "List API keys, without their secrets."),
         Command("key revoke", ".keys:revoke", "Revoke API keys, at once and for ever.", "danger"),
         Command("key rotate", ".keys:rotate", "Give an API key another secret, which is shown this once.", "danger"),
+        Command("quota get", ".quotas:get", "Show the quotas of a tenant and what it uses of them."),
+        Command(
+            "quota reset", ".quotas:reset", "Reset all quotas of a tenant to the defaults of the broker.", "danger"
+        ),
+        Command("quota set", ".quotas:set_quotas", "Set quotas of a tenant; the others stay as they are.", "write"),
+        Command(
+            "quota test",
+            ".quotas:compare",
+            "Show which tenants would have been over a limit in the last days. Nothing changes.",
+        ),
         Command(
             "rebalance describe", ".rebalances:describe", "Show the assignment of a group and pending revocations."
         ),
@@ -166,6 +184,7 @@ PROGRAM = Program(
         Command("tenant update", ".tenants:update", "Change the name, description or metadata of a tenant.", "write"),
         Command("tls describe", ".tls:describe", "Show the TLS certificate that a broker uses, and when it expires."),
         Command("tls reload", ".tls:reload", "Let a broker load its TLS certificate again.", "write"),
+        Command("usage", ".quotas:usage", "Report what tenants have published, consumed and stored."),
     ),
     groups={
         "acl": _ACL,
@@ -175,6 +194,7 @@ PROGRAM = Program(
         "broker": _BROKER,
         "config": CONFIG,
         "key": _KEY,
+        "quota": _QUOTA,
         "rebalance": _REBALANCE,
         "role": _ROLE,
         "tenant": _TENANT,

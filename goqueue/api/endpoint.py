@@ -19,6 +19,8 @@ from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
 from goqueue.api.permissions import OPEN, Permission
 from goqueue.broker.core.topic import Topic
+from goqueue.broker.tenants.meter import TenantMeter
+from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.errors import GoQueueError, PartitionNotFound
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, REQUEST_BYTES, SESSION_SECONDS
 from goqueue.observe.history import History
@@ -31,6 +33,7 @@ from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
 from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.usage_runner import UsageRunner
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -90,6 +93,8 @@ class Endpoint:
     """Whether it may wait long, or is an administrative change."""
     arguments: "Callable[[ApiCall], tuple[Any, ...]]" = field(init=False)
     """Returns the query and the body, if the handler names them."""
+    charge: "Callable[[ApiCall, TenantMeter, Awaitable[Any]], Awaitable[Any]] | None" = None
+    """Charges the quotas of a tenant and runs the handler; set for rows of the table from `CHARGES`."""
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(self.handler)
@@ -152,6 +157,9 @@ class ApiContext:
     """Filled by the daemon's log handler."""
     gate: RequestGate | None = None
     """None if the broker has neither authentication nor tenants."""
+    meters: TenantMeters | None = None
+    """None if the broker has no tenants, as `usage`."""
+    usage: UsageRunner | None = None
     certificates: CertificateStore | None = None
     """None if the broker listens without TLS, or another server listens."""
     payload_checks: PayloadCheckRunner = field(init=False)
@@ -194,6 +202,25 @@ class ApiCall:
     @property
     def runtime(self) -> Runtime:
         return self.app.runtime
+
+    @property
+    def meter(self) -> TenantMeter | None:
+        """The use of quotas by the tenant of the request; None outside of a tenant's world."""
+        meters = self.app.meters
+        return None if meters is None else meters.of(self.access.tenant)
+
+    def admit_connection(self) -> None:
+        """Count the connection of the request for its tenant. Raises QuotaExceeded."""
+        if self.app.meters is not None:
+            self.app.meters.admit_connection(self.access.tenant, self.request.peer)
+
+    def count_read(self, topic: str, messages: int, size: int) -> None:
+        """Count messages that are handed out."""
+        counts = self.app.metrics.topic(topic)
+        counts.messages_read += messages
+        counts.bytes_read += size
+        if (meter := self.meter) is not None:
+            meter.count_consumed(messages, size)
 
     @property
     def partition(self) -> int:

@@ -86,12 +86,13 @@ PERMISSIONS: dict[str, Permission] = {
         ),
         _cluster("write"),
     ),
-    "GET /admin/tenants": _cluster("describe"),
+    **dict.fromkeys(("GET /admin/tenants", "GET /admin/usage", "POST /admin/quotas/test"), _cluster("describe")),
     **dict.fromkeys(
         (
             "POST /admin/tenants", "PATCH /admin/tenants/{tenant}", "DELETE /admin/tenants/{tenant}",
             "POST /admin/tenants/{tenant}/suspend", "POST /admin/tenants/{tenant}/activate",
-            "POST /admin/tenants/{tenant}/disable",
+            "POST /admin/tenants/{tenant}/disable", "PUT /admin/tenants/{tenant}/quotas",
+            "DELETE /admin/tenants/{tenant}/quotas",
         ),
         _cluster("alter"),
     ),
@@ -99,7 +100,8 @@ PERMISSIONS: dict[str, Permission] = {
     **dict.fromkeys(
         (
             "GET /admin/tenants/{tenant}", "GET /admin/tenants/{tenant}/topics", "GET /admin/tenants/{tenant}/groups",
-            "GET /admin/tenants/{tenant}/stats",
+            "GET /admin/tenants/{tenant}/stats", "GET /admin/tenants/{tenant}/quotas",
+            "GET /admin/tenants/{tenant}/usage",
         ),
         Permission(None, "cluster"),
     ),

@@ -3,16 +3,19 @@
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from types import CoroutineType
+from typing import Any
 
 import msgspec
 
 from goqueue.api.dialect import OWN
 from goqueue.api.endpoint import ApiCall, ApiContext, Endpoint
 from goqueue.api.fields import encode_scalar
+from goqueue.api.gate import RequestGate
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.routes import Routes
 from goqueue.api.validation import BodyDecoder, decode_query, too_large
+from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.errors import GoQueueError, MediaTypeUnsupported, RequestInvalid
 from goqueue.observe.logs import AccessLog, AnsweredRequest
 from goqueue.observe.metrics import EndpointCounts, Metrics
@@ -46,6 +49,8 @@ class RequestPipeline:
             gate = self._context.gate
             if gate is not None:  # after the route is known, before the body is decoded
                 call.access = gate.admit(row.permission, parameters, request)
+                if call.access.tenant:
+                    call.admit_connection()
         except GoQueueError as error:
             return self._refusal(request, error)
         answer = self._answer(row, call)
@@ -76,10 +81,7 @@ class RequestPipeline:
                     value = self._bodies.decode(row, body)
                     call.body = await value if isinstance(value, CoroutineType) else value
             work = row.handler(call, *row.arguments(call))
-            if gate is not None and row.is_guarded:
-                action = f"{row.method} {row.path}" if row.is_change else None
-                work = gate.guarded(call.access, work, action, _subject(call))
-            result = await work
+            result = await (work if gate is None else _guarded(row, call, gate, work))
         except GoQueueError as error:
             return self._refusal(request, error)
         response = (
@@ -95,6 +97,15 @@ class RequestPipeline:
         dialect = OWN if request.endpoint is None else request.endpoint.dialect
         refusal = dialect.refusal(error.without_tracebacks(), request)
         return _granted(refusal, request) if request.grants else refusal
+
+
+def _guarded(row: Endpoint, call: ApiCall, gate: RequestGate, work: Awaitable[Any]) -> Awaitable[Any]:
+    """Return the work of a handler, charged to its tenant, and ended or recorded as its row says."""
+    if row.charge is not None and (meter := call.meter) is not None:
+        work = row.charge(call, meter, work)
+    if row.is_guarded:
+        work = gate.guarded(call.access, work, f"{row.method} {row.path}" if row.is_change else None, _subject(call))
+    return work
 
 
 def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:
@@ -144,13 +155,19 @@ class HttpObserver:
         self._metrics = metrics
         self._access_log = access_log
         self._counts: dict[Endpoint | None, EndpointCounts] = {}
+        self.meters: TenantMeters | None = None
+        """Of tenants, whose connections are counted."""
 
-    def connection_opened(self) -> None:
+    def connection_opened(self, peer: str) -> None:
         self._metrics.connections += 1
         self._metrics.connections_open += 1
+        if self.meters is not None:
+            self.meters.open_connection(peer)
 
-    def connection_closed(self) -> None:
+    def connection_closed(self, peer: str) -> None:
         self._metrics.connections_open -= 1
+        if self.meters is not None:
+            self.meters.close_connection(peer)
 
     def refused(self, reason: str) -> None:
         self._metrics.refuse_connection(reason)

@@ -86,8 +86,7 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
     """Return messages for a member, or none when the timeout is over."""
     check_topics(call, query.member_id)
     if call.request.method == "HEAD":  # who will not see messages is given none
-        with call.app.decompressed.budget() as budget:
-            return _as_messages(_nothing(call, query), budget)
+        return nothing_yet(call, query)
     handed = await call.runtime.groups.poll(
         call.parameters["group"],
         query.member_id,
@@ -96,9 +95,7 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
         POLL_SECONDS if query.timeout is None else float(query.timeout),
     )
     for portion in handed.batches:
-        counts = call.app.metrics.topic(portion.topic)
-        counts.messages_read += portion.content.count
-        counts.bytes_read += portion.content.size
+        call.count_read(portion.topic, portion.content.count, portion.content.size)
     if LEASES in call.request.headers.get("accept", ""):
         return _as_leases(handed, call.runtime.broker.groups.policies)
     with call.app.decompressed.budget() as budget:
@@ -122,10 +119,15 @@ def check_topics(call: ApiCall, member: str) -> None:
             call.access.require("read", "topic", topic)
 
 
-def _nothing(call: ApiCall, query: PollQuery) -> PollResult:
+def nothing_yet(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
+    """Answer a poll without messages; it counts as a heartbeat."""
     name = call.parameters["group"]
     group, is_news = call.runtime.broker.groups.of(name).membership.heartbeat(name, query.member_id, query.generation)
-    return PollResult(group, [], is_news)
+    handed = PollResult(group, [], is_news)
+    if LEASES in call.request.headers.get("accept", ""):
+        return _as_leases(handed, call.runtime.broker.groups.policies)
+    with call.app.decompressed.budget() as budget:
+        return _as_messages(handed, budget)
 
 
 def _options(query: PollQuery) -> PollOptions:

@@ -17,6 +17,7 @@ from goqueue.api.http.message import HttpRequest
 from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage, priority_of
 from goqueue.api.pipeline import is_frames
 from goqueue.api.problems import TooManyProblems, invalid
+from goqueue.api.quota_checks import admitted_settings
 from goqueue.api.topics import new_topic
 from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.names import is_internal
@@ -147,7 +148,7 @@ async def publishable_topic(call: ApiCall, name: str) -> Topic:
             raise
         call.access.require("create", "topic", name)
         if name not in creating:
-            making = call.runtime.create_topic(new_topic(call.app, name, None, {}))
+            making = call.runtime.create_topic(new_topic(call.app, name, None, admitted_settings(call)))
             creating[name] = asyncio.ensure_future(making)
             creating[name].add_done_callback(lambda _: creating.pop(name, None))
     except TopicBusy:

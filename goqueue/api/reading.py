@@ -138,7 +138,7 @@ async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
             )
             with call.app.decompressed.budget() as budget:
                 messages, heads = await by_priority(call, PartitionView(partition, query.isolation), options, budget)
-                call.app.metrics.topic(partition.topic).messages_read += len(messages)
+                call.count_read(partition.topic, len(messages), 0)
                 return await respond_on_thread(partial(ReadResponse, messages, min(heads), ",".join(map(str, heads))))
         found, search = await _find(call, partition, offset, query, as_frames=as_frames)
     except LogClosed:
@@ -211,9 +211,7 @@ async def _start(call: ApiCall, partition: Partition, query: ReadQuery) -> int:
 def _count(call: ApiCall, partition: Partition, found: ReadResult, search: Search | None) -> None:
     if partition.log.is_closed:  # deleted meanwhile: its numbers are gone, and must not come back
         return
-    counts = call.app.metrics.topic(partition.topic)
-    counts.bytes_read += found.size
-    counts.messages_read += _most(found, search)
+    call.count_read(partition.topic, _most(found, search), found.size)
 
 
 def _most(found: ReadResult, search: Search | None) -> int:

@@ -41,6 +41,7 @@ from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.runtime_settings import RuntimeSettings
 from goqueue.runtime.tenant_runner import TenantRunner
+from goqueue.runtime.usage_runner import UsageRunner
 from goqueue.runtime.webhook import Webhook
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import LogSettings
@@ -77,7 +78,7 @@ class BrokerService:
         self.pipeline = RequestPipeline(ENDPOINTS, self.context, self.guard)
         requests = config.log.requests
         access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
-        observer = HttpObserver(self.metrics, access)
+        observer = self._observer = HttpObserver(self.metrics, access)
         self.server = Server(self.pipeline, limits=limits, observer=observer, clock=clock)
         """Listens if it is started; has the limits and totals of clients also where another server listens."""
         self.registry_server: Server | None = None
@@ -114,6 +115,9 @@ class BrokerService:
             self._open_gate(self.context.gate)
         if self.runtime.broker.tenants is not None:
             self._tenant_runner = TenantRunner(self.runtime)
+            broker, defaults = self.runtime.broker, self.config.quotas.limits()
+            self.context.usage = UsageRunner(self.runtime, broker.usage_log, defaults)
+            self.context.meters = self._observer.meters = self.context.usage.meters
         self._lag.start()
         self._sampler.start()
         if self.config.tracing.export != "none":
@@ -135,6 +139,8 @@ class BrokerService:
             self._access_runner.stop()
         if self._tenant_runner is not None:
             await self._tenant_runner.stop()
+        if self.context.usage is not None:
+            await self.context.usage.stop()
         await self.runtime.stop()
         if self._audit_file is not None:
             self._audit_file.close()

@@ -19,6 +19,7 @@ from goqueue.api import (
 )
 from goqueue.api.alert_table import ALERT_ENDPOINTS
 from goqueue.api.backup_table import BACKUP_ENDPOINTS
+from goqueue.api.charging import CHARGES
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.group_table import DELIVERY_ENDPOINTS, GROUP_ENDPOINTS
 from goqueue.api.http.error_responses import (
@@ -30,6 +31,7 @@ from goqueue.api.http.error_responses import (
     UNWRITABLE,
 )
 from goqueue.api.permissions import PERMISSIONS
+from goqueue.api.quota_table import QUOTA_ENDPOINTS
 from goqueue.api.schemas_table import SCHEMA_ENDPOINTS
 from goqueue.api.security_table import SECURITY_ENDPOINTS
 from goqueue.api.tenant_table import TENANT_ENDPOINTS
@@ -47,7 +49,11 @@ _ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *U
 
 
 def _tagged(tag: str, *rows: Endpoint) -> tuple[Endpoint, ...]:
-    return tuple(replace(row, tag=tag, permission=PERMISSIONS[f"{row.method} {row.path}"]) for row in rows)
+    names = [f"{row.method} {row.path}" for row in rows]
+    return tuple(
+        replace(row, tag=tag, permission=PERMISSIONS[name], charge=CHARGES.get(name))
+        for name, row in zip(names, rows, strict=True)
+    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -229,5 +235,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged("backups", *BACKUP_ENDPOINTS),
     *_tagged("security", *SECURITY_ENDPOINTS),
     *_tagged("schemas", *SCHEMA_ENDPOINTS),
-    *_tagged("tenants", *TENANT_ENDPOINTS),
+    *_tagged("tenants", *TENANT_ENDPOINTS, *QUOTA_ENDPOINTS),
 )  # fmt: skip

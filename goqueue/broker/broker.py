@@ -40,7 +40,7 @@ from goqueue.broker.scaling import TopicScaler
 from goqueue.broker.schemas.logs import open_schemas
 from goqueue.broker.security.logs import open_security
 from goqueue.broker.tenants.administration import TenantAdministration
-from goqueue.broker.tenants.logs import open_tenants
+from goqueue.broker.tenants.logs import open_tenants, open_usage
 from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
 from goqueue.clock import Clock, StallFreeClock
@@ -80,6 +80,7 @@ class Broker:
         self.operations: OperationRecorder
         self.changes: RecordedChanges
         self.undo: OperationUndo
+        self.usage_log: Partition
         self.tenants: TenantAdministration | None = None
         """None if the broker has no tenants: their log is not opened."""
         self._has_tenants = has_tenants
@@ -133,6 +134,7 @@ class Broker:
         self.schemas = open_schemas(self._open_internal, self._disk)
         if self._has_tenants:
             self.tenants = open_tenants(self._open_internal, self._disk, self._clock, self)
+            self.usage_log = open_usage(self._open_internal)
         self.note_ends(self._catalog.topics)
         self.scaler.record_splits()
 

@@ -3,7 +3,7 @@
 from goqueue.broker.core.topic import TopicSettings, log_name
 from goqueue.broker.schemas.logs import SCHEMAS
 from goqueue.broker.security.logs import AUDIT, SECURITY
-from goqueue.broker.tenants.logs import TENANTS
+from goqueue.broker.tenants.logs import TENANTS, USAGE
 from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, OPERATION_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
 
 CATALOG = "__metadata"
@@ -18,6 +18,6 @@ OPERATION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segm
 
 def internal_logs(transaction_logs: int) -> set[str]:
     """Return the names of all logs of internal topics."""
-    counts = dict.fromkeys((CATALOG, OPERATIONS, SECURITY, AUDIT, SCHEMAS, TENANTS), 1)
+    counts = dict.fromkeys((CATALOG, OPERATIONS, SECURITY, AUDIT, SCHEMAS, TENANTS, USAGE), 1)
     counts |= {GROUPS: GROUP_LOGS, TRANSACTIONS: transaction_logs}
     return {log_name(name, number) for name, count in counts.items() for number in range(count)}

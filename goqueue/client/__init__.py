@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from goqueue.client.message import Message
     from goqueue.client.operation_requests import OperationInfo, UndoResult
     from goqueue.client.producer_core import Options
+    from goqueue.client.quota_requests import QuotaTestResult, QuotaUse, TenantQuotas, TenantUsage, UsagePeriod
     from goqueue.client.schema_requests import (
         RegisteredSchema,
         RegistryStats,
@@ -136,6 +137,8 @@ __all__ = [
     "ProducerArguments",
     "ProtobufDeserializer",
     "ProtobufSerializer",
+    "QuotaTestResult",
+    "QuotaUse",
     "Reader",
     "Receipt",
     "Redrive",
@@ -159,7 +162,9 @@ __all__ = [
     "Stored",
     "TenantContents",
     "TenantInfo",
+    "TenantQuotas",
     "TenantStats",
+    "TenantUsage",
     "TopicDetails",
     "TopicInfo",
     "TopicPartition",
@@ -167,6 +172,7 @@ __all__ = [
     "Transaction",
     "TransactionInfo",
     "UndoResult",
+    "UsagePeriod",
     "Worker",
     "WorkerArguments",
 ]  # fmt: skip
@@ -194,6 +200,7 @@ _LATER = {
         "message": "Message",
         "operation_requests": "OperationInfo UndoResult",
         "producer_core": "Options",
+        "quota_requests": "QuotaTestResult QuotaUse TenantQuotas TenantUsage UsagePeriod",
         "schema_requests": (
             "RegisteredSchema RegistryStats SchemaCompatibility SchemaConfig SchemaInfo SchemaReferenceInfo "
             "SchemaSubjectDetails SchemaSubjectInfo"

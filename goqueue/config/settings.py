@@ -12,6 +12,7 @@ from goqueue import limits
 from goqueue.config.backup_settings import BackupConfig
 from goqueue.config.metrics_settings import MetricsConfig
 from goqueue.config.problem import Origin
+from goqueue.config.quota_settings import QuotasConfig
 from goqueue.config.security_settings import SecurityConfig, TlsConfig
 from goqueue.config.tracing_settings import TracingConfig
 from goqueue.config.value_types import (
@@ -328,6 +329,7 @@ class Config:
     schemas: SchemasConfig = field(default_factory=SchemasConfig)
     tenants: TenantsConfig = field(default_factory=TenantsConfig)
     backup: BackupConfig = field(default_factory=BackupConfig)
+    quotas: QuotasConfig = field(default_factory=QuotasConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 

@@ -111,7 +111,7 @@ class HttpConnection(asyncio.Protocol):
         count = len(server.open_connections)
         self._is_counted = count <= limits.connections
         if self._is_counted:
-            server.observer.connection_opened()
+            server.observer.connection_opened(self._reader.peer)
         if count > limits.connections + limits.connections_spare:
             server.observer.refused(BrokerOverloaded.code)
             self.abort()
@@ -156,7 +156,7 @@ class HttpConnection(asyncio.Protocol):
         server.open_connections.discard(self)
         self._uvicorn_connections.discard(self)
         if self._is_counted:
-            server.observer.connection_closed()
+            server.observer.connection_closed(self._reader.peer)
         server.notify_if_empty()
 
     def pause_writing(self) -> None:

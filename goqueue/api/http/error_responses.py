@@ -1,5 +1,6 @@
 """HTTP statuses and bodies of errors."""
 
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         422: (
             errors.RegistryValueInvalid, errors.SchemaChangeRefused, errors.SchemaInvalid, errors.SchemaViolation,
         ),
+        429: (errors.QuotaExceeded, errors.QuotaReached),
     }.items()
     for kind in kinds
 }  # fmt: skip
@@ -91,7 +93,7 @@ def error_response(error: GoQueueError) -> HttpResponse:
     headers: tuple[tuple[str, str], ...] = ()
     if status in (429, 503):
         wait = error.details.get("retry_after", RETRY_AFTER_SECONDS if isinstance(error, TransientError) else 10)
-        headers = (("retry-after", str(wait)),)
+        headers = (("retry-after", str(ceil(wait))),)
     if isinstance(error, errors.MethodNotAllowed):
         headers = (("allow", ", ".join(error.details["allowed"])),)
     if status == 401:

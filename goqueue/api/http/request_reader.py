@@ -52,9 +52,26 @@ class RequestReader:
     """The reading side of one connection. `requests` are complete; `refusal` follows the last of them."""
 
     __slots__ = (
-        "_began_ns", "_body", "_gathered_bytes", "_headers", "_length", "_now_ns", "_parser", "_peer", "_repeats",
-        "_replaying", "_request", "_server", "_step_bytes", "_url", "certificate", "deadline_ns", "expects_continue",
-        "phase", "refusal", "requests",
+        "_began_ns",
+        "_body",
+        "_gathered_bytes",
+        "_headers",
+        "_length",
+        "_now_ns",
+        "_parser",
+        "_repeats",
+        "_replaying",
+        "_request",
+        "_server",
+        "_step_bytes",
+        "_url",
+        "certificate",
+        "deadline_ns",
+        "expects_continue",
+        "peer",
+        "phase",
+        "refusal",
+        "requests",
     )  # fmt: skip
 
     _request: HttpRequest | None
@@ -62,7 +79,7 @@ class RequestReader:
 
     def __init__(self, server: ServerState, peer: str) -> None:
         self._server = server
-        self._peer = peer
+        self.peer = peer
         self.certificate: ClientCertificate | None = None
         """Of the client; set before the first byte."""
         self._parser = HttpRequestParser(self)
@@ -197,7 +214,7 @@ class RequestReader:
             headers,
             self._body,
             given if given is not None and is_sane_id(given) else self._server.new_id(),
-            self._peer,
+            self.peer,
             self._began_ns,
             connection,
         )

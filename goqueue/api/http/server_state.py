@@ -61,11 +61,11 @@ class HttpLimits:
 class ServerObserver(Protocol):
     """Listener of a server. Must be quick and must not raise."""
 
-    def connection_opened(self) -> None:
+    def connection_opened(self, peer: str) -> None:
         """Called for accepted connections, not for those above the limit."""
         ...
 
-    def connection_closed(self) -> None: ...
+    def connection_closed(self, peer: str) -> None: ...
 
     def answered(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
         """Called when an answer is written. Seconds count from the first byte of the request."""

@@ -62,6 +62,21 @@ def deliver_times(frames: Frames, chosen: Mask) -> Numbers:
     return dues
 
 
+def longest_delay_ns(frames: Frames, now_ns: int) -> int:
+    """Return how far the last delivery time of frames that a client sent is from now; 0 without any."""
+    chosen = (frames.flags & frame.HAS_HEADERS) != 0
+    longest_ns, found = 0, np.zeros(int(chosen.sum()), np.bool_)
+    for name in _SCHEDULING:
+        here, values = find_leading_header(frames, chosen, name)
+        found |= here
+        if len(values):
+            longest_ns = max(longest_ns, int(values.max()) - (now_ns if name == DELIVER_AT else 0))
+    for position in frames.positions[chosen][~found].tolist():  # after a producer mark
+        due_ns = due_time(frame.decode(frames.buffer.data, position).headers, now_ns)
+        longest_ns = max(longest_ns, 0 if due_ns is None else due_ns - now_ns)
+    return longest_ns
+
+
 def write_origin_headers(frames: Frames, chosen: Numbers) -> None:
     """Overwrite the delivery-time header with `__delayed_of`. The buffer is ours.
 

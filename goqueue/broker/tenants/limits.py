@@ -8,3 +8,4 @@ TENANT_METADATA_MAX = 64  # entries
 TENANT_METADATA_CHARACTERS_MAX = 1_000  # of a key or value
 LOG_SEGMENT_BYTES = 1024 * 1024  # of the log, before it may be compacted
 PLAN_NAMES_MAX = 1_000  # names of each kind in a plan; the counts are exact
+USAGE_SEGMENT_BYTES = 8 * 1024 * 1024  # of the log of usage: hours of many tenants, before it may be compacted

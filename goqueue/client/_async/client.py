@@ -15,6 +15,7 @@ from goqueue.client.backup_requests import BackupAdmin
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.quota_requests import QuotaAdmin
 from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
@@ -58,6 +59,7 @@ class AsyncClient(
     AlertAdmin,
     TenantAdmin,
     BackupAdmin,
+    QuotaAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of tasks may share it.

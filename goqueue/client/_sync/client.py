@@ -16,6 +16,7 @@ from goqueue.client.connection import Connection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.quota_requests import QuotaAdmin
 from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
@@ -59,6 +60,7 @@ class Client(
     AlertAdmin,
     TenantAdmin,
     BackupAdmin,
+    QuotaAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of threads may share it.

@@ -60,10 +60,10 @@ class Recorder:
         self.answers: list[tuple[str, int, float]] = []
         self.refusals: list[str] = []
 
-    def connection_opened(self) -> None:
+    def connection_opened(self, peer: str) -> None:  # noqa: ARG002 - as servers call it
         self.opened += 1
 
-    def connection_closed(self) -> None:
+    def connection_closed(self, peer: str) -> None:  # noqa: ARG002 - as servers call it
         self.closed += 1
 
     def answered(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:

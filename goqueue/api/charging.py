@@ -1,0 +1,217 @@
+"""Charges of requests in the world of a tenant, before their handlers run.
+
+`CHARGES` has the endpoints that cost something. Each charge wraps the work of the handler: it raises before anything is
+changed, delays polls and reads, and gives back what was charged for work that failed. Without tenants none is called.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import contextmanager
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from goqueue.api import polling, reading
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.publishing import PublishQuery, PublishResponse
+from goqueue.api.quota_checks import (
+    admit_delay,
+    admit_group,
+    admit_partitions,
+    admit_retention,
+    admit_topic,
+    admit_transaction,
+    check_messages,
+    count_frames,
+)
+from goqueue.api.transactions import TransactionPublishResponse
+from goqueue.broker.tenants import quotas as kinds
+from goqueue.broker.tenants.meter import TenantMeter
+from goqueue.limits import POLL_MESSAGES, POLL_SECONDS
+
+Work = Awaitable[Any]
+"""A coroutine of a handler that has not begun."""
+Charge = Callable[[ApiCall, TenantMeter, Work], Awaitable[Any]]
+
+DELAY_SECONDS_MAX: Final = 1.0
+"""Longer, a delayed request would look like a broker that hangs."""
+
+
+@contextmanager
+def _before(work: Work) -> Any:
+    """Close the handler's work if it is refused before it has begun."""
+    try:
+        yield
+    except BaseException:
+        _close(work)
+        raise
+
+
+def _close(work: Work) -> None:
+    if isinstance(work, Coroutine):
+        work.close()
+
+
+# --- publish ---
+
+
+async def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResponse:
+    query: PublishQuery = call.query
+    body = call.request.body
+    with _before(work):
+        check_messages(call, meter)
+        messages = len(call.body.messages) if call.body is not None else count_frames(call, meter)
+        if query.begin:
+            admit_transaction(call, meter)
+        meter.charge_publish(messages, len(body))
+    size, stored = len(body), 0.0
+    try:
+        answer: PublishResponse = await work
+        results = answer.results
+        failed = sum(one.error is not UNSET or one.duplicate is True for one in results)
+        stored = 1 - failed / len(results)
+        return answer
+    finally:
+        meter.finish_publish(messages, size, stored)
+
+
+async def _publish_in_transaction(call: ApiCall, meter: TenantMeter, work: Work) -> TransactionPublishResponse:
+    size, stored = len(call.request.body), 0.0
+    with _before(work):
+        check_messages(call, meter)
+        meter.charge_publish(1, size)
+    try:
+        answer: TransactionPublishResponse = await work
+        stored = 0.0 if answer.duplicate else 1.0
+        return answer
+    finally:
+        meter.finish_publish(1, size, stored)
+
+
+# --- consume ---
+
+
+async def _delayed(meter: TenantMeter, seconds_max: float) -> float:
+    """Wait until messages may be handed out, or until it is too long; return how long it would still take."""
+    seconds = meter.consume_wait_seconds()
+    if not seconds:
+        return 0.0
+    meter.count_delay()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + min(seconds_max, DELAY_SECONDS_MAX)
+    while seconds and (left := until - loop.time()) > 0:  # another request may take what came meanwhile
+        await asyncio.sleep(min(seconds, left))
+        seconds = meter.consume_wait_seconds()
+    return seconds
+
+
+async def _poll(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
+    """Delay a poll while its tenant is over a quota. After a second it is answered without messages."""
+    query: polling.PollQuery = call.query
+    timeout = POLL_SECONDS if query.timeout is None else float(query.timeout)
+    with _before(work):
+        if timeout:
+            meter.admit_waiting()
+        if await _delayed(meter, timeout):
+            _close(work)
+            return polling.nothing_yet(call, query)
+    wanted = query.max_messages or query.limit or POLL_MESSAGES
+    messages, query.max_bytes = meter.consumable(wanted, query.max_bytes)
+    if messages < wanted:
+        query.max_messages, query.limit = messages, None
+    meter.waiting += 1
+    try:
+        return await work
+    finally:
+        meter.waiting -= 1
+
+
+async def _read(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
+    """Delay a read while its tenant is over a quota. A reader would take an empty answer for the end of the topic."""
+    query: reading.ReadQuery = call.query
+    wait = 0.0 if query.wait is None else float(query.wait)
+    with _before(work):
+        if query.filter:
+            meter.charge(kinds.QUERY_RATE)
+        if wait:
+            meter.admit_waiting()
+        if left := await _delayed(meter, DELAY_SECONDS_MAX):
+            raise meter.refuse_read(left)
+    query.limit, query.max_bytes = meter.consumable(query.limit, query.max_bytes)
+    meter.waiting += 1 if wait else 0
+    try:
+        return await work
+    finally:
+        meter.waiting -= 1 if wait else 0
+
+
+async def _read_topic(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
+    query: reading.TopicReadQuery = call.query
+    with _before(work):
+        if query.filter:
+            meter.charge(kinds.QUERY_RATE)
+        if left := await _delayed(meter, DELAY_SECONDS_MAX):
+            raise meter.refuse_read(left)
+    return await work
+
+
+# --- everything else ---
+
+
+def _charge(*checks: Callable[[ApiCall, TenantMeter], object]) -> Charge:
+    """Return a charge that only checks before the work."""
+
+    async def charge(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
+        with _before(work):
+            for check in checks:
+                check(call, meter)
+        return await work
+
+    return charge
+
+
+def _metadata(_: ApiCall, meter: TenantMeter) -> None:
+    meter.charge(kinds.METADATA_RATE)
+
+
+def _query(_: ApiCall, meter: TenantMeter) -> None:
+    meter.charge(kinds.QUERY_RATE)
+
+
+_JOIN, _SCHEMA, _QUERY = _charge(admit_group), _charge(_metadata), _charge(_query)
+CHARGES: Final[dict[str, Charge]] = {
+    "POST /topics/{topic}/messages": _publish,
+    "POST /transactions/publish": _publish_in_transaction,
+    "GET /groups/{group}/poll": _poll,
+    "GET /topics/{topic}/partitions/{partition}/messages": _read,
+    "GET /topics/{topic}/messages": _read_topic,
+    "POST /topics": _charge(_metadata, admit_topic),
+    "DELETE /topics/{topic}": _charge(_metadata),
+    "PATCH /admin/topics/{topic}": _charge(_metadata, admit_retention),
+    "POST /admin/topics/{topic}/partitions": _charge(_metadata, admit_partitions),
+    "PATCH /topics/{topic}/delayed/{partition}/{offset}": _charge(admit_delay),
+    "POST /topics/{topic}/delayed/reschedule": _charge(_query, admit_delay),
+    "POST /topics/{topic}/delayed/cancel": _QUERY,
+    "POST /topics/{topic}/delayed/deliver": _QUERY,
+    "POST /groups/{group}/join": _JOIN,
+    "POST /groups/{group}/join/cooperative": _JOIN,
+    "PATCH /groups/{group}": _JOIN,
+    "POST /groups/{group}/offsets": _JOIN,
+    "POST /groups/{group}/offsets/reset": _JOIN,
+    "POST /transactions/offsets": _JOIN,
+    "POST /transactions/begin": _charge(admit_transaction),
+    "POST /subjects/{subject}/versions": _SCHEMA,
+    "DELETE /subjects/{subject}": _SCHEMA,
+    "DELETE /subjects/{subject}/versions/{version}": _SCHEMA,
+    "PUT /config/{subject}": _SCHEMA,
+    "DELETE /config/{subject}": _SCHEMA,
+    "PUT /mode/{subject}": _SCHEMA,
+    "DELETE /mode/{subject}": _SCHEMA,
+    "GET /traces": _QUERY,
+    "GET /traces/search": _QUERY,
+    "GET /traces/{trace}": _QUERY,
+    "GET /topics/{topic}/partitions/{partition}/messages/{offset}/trace": _QUERY,
+    "GET /topics/{topic}/dead-letters": _QUERY,
+    "GET /topics/{topic}/dead-letters/errors": _QUERY,
+}
+"""By method and path."""

@@ -1,0 +1,244 @@
+"""Usage of tenants: totals, what is left of each quota, and reports of the past as JSON or CSV."""
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import Time
+from goqueue.api.http.message import HttpResponse
+from goqueue.api.problems import invalid
+from goqueue.api.tenants import own_tenant, tenants_of
+from goqueue.broker.tenants import quotas as kinds
+from goqueue.broker.tenants.meter import TenantMeter
+from goqueue.broker.tenants.meters import TenantMeters
+from goqueue.broker.tenants.naming import prefix_of
+from goqueue.broker.tenants.quotas import KINDS
+from goqueue.broker.tenants.usage import UsageRecorder
+from goqueue.broker.tenants.usage_history import UsagePeriod, UsageStep, add_up, read_hours
+from goqueue.broker.tenants.usage_records import HOUR_NS, HOURS_KEPT, UsageHour
+from goqueue.quantities import format_time
+
+_CSV = "text/csv"
+_DAYS = 30
+_PERIODS_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class UsageMeasures:
+    """The meters and the recorder of a broker that has tenants."""
+
+    meters: TenantMeters
+    recorder: UsageRecorder
+
+    @classmethod
+    def of(cls, call: ApiCall) -> "UsageMeasures":
+        tenants_of(call)
+        usage = call.app.usage
+        assert usage is not None, "a broker with tenants records their usage"
+        return cls(usage.meters, usage.recorder)
+
+    @classmethod
+    async def now(cls, call: ApiCall) -> "UsageMeasures":
+        """Return them when all tenants have been measured."""
+        measures, usage = cls.of(call), call.app.usage
+        assert usage is not None, "as above"
+        await usage.sample()
+        return measures
+
+
+class UsageQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+    from_time: Annotated[
+        Time | None, Meta(description="Begin of the report; the hour of it counts. Default: 30 days ago.")
+    ] = None
+    to_time: Annotated[Time | None, Meta(description="End of the report. Default: now.")] = None
+    by: Annotated[UsageStep, Meta(description="Length of the periods; days and months are those of UTC.")] = "day"
+
+
+class UsagePeriodJson(Struct, kw_only=True):
+    """Usage of a tenant in a period."""
+
+    tenant_id: str
+    period: Annotated[str, Meta(description="When it began.")]
+    hours: Annotated[int, Meta(description="Recorded hours in it.")]
+    published_messages: int
+    published_bytes: Annotated[int, Meta(description="As they are stored, with headers and keys.")]
+    consumed_messages: int
+    consumed_bytes: int
+    storage_bytes: Annotated[int, Meta(description="At its end.")]
+    storage_peak_bytes: int
+    storage_byte_hours: Annotated[int, Meta(description="The sum of the stored bytes at the end of each hour.")]
+    topics: int
+    partitions: int
+    connections_peak: int
+    violations: Annotated[dict[str, int], Meta(description="Refused requests and delayed polls by quota.")]
+    warnings: Annotated[dict[str, int], Meta(description="Requests beyond soft limits by quota.")]
+
+
+class QuotaUseJson(Struct, kw_only=True):
+    """A quota, and what is used of it."""
+
+    quota: str
+    limit: Annotated[float | None, Meta(description="Null: unlimited.")]
+    soft_limit: float | None
+    used: Annotated[float | None, Meta(description="Null for bounds of single things, such as a message.")]
+    percent: float | None
+    violations: Annotated[int, Meta(description="Refused requests and delayed polls since the broker started.")]
+    warnings: int
+    throttled_seconds: Annotated[float, Meta(description="How long requests have been refused; 0: not now.")]
+
+
+class TenantUsageResponse(Struct, kw_only=True):
+    """Totals of a tenant, and its usage by periods."""
+
+    tenant_id: str
+    published_messages: Annotated[int, Meta(description="Ever stored in its topics, also in deleted ones.")]
+    published_bytes: int
+    consumed_messages: int
+    consumed_bytes: int
+    storage_bytes: int
+    topics: int
+    partitions: int
+    connections: int
+    percentages: Annotated[dict[str, float], Meta(description="Of each limited quota that is in use.")]
+    violations: Annotated[dict[str, int], Meta(description="By quota, since the broker started.")]
+    quotas: list[QuotaUseJson]
+    periods: list[UsagePeriodJson]
+
+
+class UsageReportResponse(Struct):
+    periods: list[UsagePeriodJson]
+
+
+async def of_tenant(call: ApiCall, query: UsageQuery) -> TenantUsageResponse | HttpResponse:
+    tenant = own_tenant(call).id
+    recorder = (await UsageMeasures.now(call)).recorder
+    periods = await _periods(call, query, tenant)
+    if _wants_csv(call):
+        return _as_csv(periods)
+    messages, size = recorder.published(tenant)
+    hour = recorder.hours[tenant]
+    meter = recorder.meters.of(tenant)
+    assert meter is not None, "a tenant has a meter"
+    used = quota_use(call, meter)
+    return TenantUsageResponse(
+        tenant_id=tenant,
+        published_messages=messages,
+        published_bytes=size,
+        consumed_messages=hour.consumed_messages_before + hour.consumed_messages,
+        consumed_bytes=hour.consumed_bytes_before + hour.consumed_bytes,
+        storage_bytes=hour.storage_bytes,
+        topics=hour.topics,
+        partitions=hour.partitions,
+        connections=meter.connections,
+        percentages={one.quota: one.percent for one in used if one.percent is not None},
+        violations=dict(meter.violations.refused),
+        quotas=used,
+        periods=periods,
+    )
+
+
+async def report(call: ApiCall, query: UsageQuery) -> UsageReportResponse | HttpResponse:
+    """Report the usage of all tenants, also of deleted ones."""
+    await UsageMeasures.now(call)
+    periods = await _periods(call, query, None)
+    return _as_csv(periods) if _wants_csv(call) else UsageReportResponse(periods)
+
+
+def quota_use(call: ApiCall, meter: TenantMeter) -> list[QuotaUseJson]:
+    """Return all quotas of a tenant and what is used of them."""
+    used, quotas = _used(call, meter), meter.quotas
+    now_ns = call.runtime.clock.monotonic_ns()
+    rows: list[QuotaUseJson] = []
+    for name in KINDS:
+        limit, amount = quotas.limits.get(name), used.get(name)
+        rows.append(
+            QuotaUseJson(
+                quota=name,
+                limit=limit,
+                soft_limit=quotas.soft.get(name),
+                used=amount,
+                percent=None if limit is None or amount is None else round(100 * amount / limit, 1) if limit else 100.0,
+                violations=meter.violations.refused[name],
+                warnings=meter.violations.warned[name],
+                throttled_seconds=round(meter.violations.throttled_seconds(name, now_ns), 1),
+            )
+        )
+    return rows
+
+
+def _used(call: ApiCall, meter: TenantMeter) -> dict[str, float]:
+    """Return the use of each quota that one can use up."""
+    broker, recorder, prefix = call.runtime.broker, UsageMeasures.of(call).recorder, prefix_of(meter.tenant)
+    hour = recorder.hours.get(meter.tenant) or UsageHour(tenant=meter.tenant, hour=0)
+    return {
+        **recorder.rates.get(meter.tenant, {}),
+        kinds.STORAGE_BYTES: meter.stored_bytes,
+        kinds.IN_FLIGHT_BYTES: meter.in_flight_bytes,
+        kinds.TOPICS: hour.topics,
+        kinds.TOTAL_PARTITIONS: hour.partitions,
+        kinds.CONNECTIONS: meter.connections,
+        kinds.LONG_POLLS: meter.waiting,
+        kinds.GROUPS: sum(one.group.startswith(prefix) for one in broker.groups.groups()),
+        kinds.OPEN_TRANSACTIONS: sum(one.id.startswith(prefix) for one in broker.transactions.open_ones()),
+    }
+
+
+async def hours_between(call: ApiCall, start_ns: int, end_ns: int, tenant: str | None) -> list[UsageHour]:
+    """Return the recorded hours of one tenant or all; the hours of both times included."""
+    recorder = UsageMeasures.of(call).recorder
+    first, end = max(start_ns // HOUR_NS, end_ns // HOUR_NS - HOURS_KEPT), end_ns // HOUR_NS + 1
+    work = read_hours(recorder.journal.partition, recorder.hours, first, end, tenant)
+    return await call.runtime.perform(work)
+
+
+async def _periods(call: ApiCall, query: UsageQuery, tenant: str | None) -> list[UsagePeriodJson]:
+    now_ns = call.runtime.clock.now_ns()
+    end_ns = now_ns if query.to_time is None else int(query.to_time)
+    start_ns = max(0, end_ns - _DAYS * 24 * HOUR_NS) if query.from_time is None else int(query.from_time)
+    if start_ns > end_ns:
+        raise invalid("from_time", "is later than to_time", "swap them")
+    hours = await hours_between(call, start_ns, end_ns, tenant)
+    found = add_up(hours, query.by, start_ns // HOUR_NS * HOUR_NS)
+    if len(found) > _PERIODS_MAX:
+        raise invalid("by", f"is {query.by}, which makes {len(found):,} periods", "ask for longer or fewer ones")
+    return [_period(one) for one in found]
+
+
+def _period(one: UsagePeriod) -> UsagePeriodJson:
+    return UsagePeriodJson(
+        tenant_id=one.tenant,
+        period=format_time(one.begin_ns),
+        hours=one.hours,
+        published_messages=one.published_messages,
+        published_bytes=one.published_bytes,
+        consumed_messages=one.consumed_messages,
+        consumed_bytes=one.consumed_bytes,
+        storage_bytes=one.storage_bytes,
+        storage_peak_bytes=one.storage_peak,
+        storage_byte_hours=one.storage_byte_hours,
+        topics=one.topics,
+        partitions=one.partitions,
+        connections_peak=one.connections_peak,
+        violations=one.refused,
+        warnings=one.warned,
+    )
+
+
+def _wants_csv(call: ApiCall) -> bool:
+    return _CSV in call.request.headers.get("accept", "")
+
+
+def _as_csv(periods: list[UsagePeriodJson]) -> HttpResponse:
+    """Return a line for each period; violations and warnings are sums over all quotas."""
+    text, names = io.StringIO(), [one.name for one in msgspec.structs.fields(UsagePeriodJson)]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for one in periods:
+        values = (getattr(one, name) for name in names)
+        writer.writerow([sum(value.values()) if isinstance(value, dict) else value for value in values])
+    return HttpResponse(200, text.getvalue().encode(), _CSV)

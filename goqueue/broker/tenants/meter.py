@@ -1,0 +1,329 @@
+"""The meter of one tenant: charges work against its quotas before it is done, and counts what was refused.
+
+Nothing here waits or is recorded. A charge is taken when work is admitted, for a whole batch, and given back when the
+work fails. Deliveries are counted when they are handed out: the next poll waits until the bucket has recovered.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from goqueue.broker.tenants import quotas as kinds
+from goqueue.broker.tenants.bucket import TokenBucket
+from goqueue.broker.tenants.quotas import KINDS, QuotaKind, Quotas
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import QuotaExceeded, QuotaReached
+from goqueue.quantities import quoted
+
+BURST_SECONDS: Final = 1.0
+"""A bucket holds what its rate gives in this time."""
+_FREED_SHARE: Final = 0.95
+"""Publishes are accepted again when storage has shrunk to this share of its quota: not at each deleted segment."""
+_STORAGE_RETRY_SECONDS: Final = 10
+"""Retention frees storage at intervals; asking more often finds the same."""
+_AMOUNT_RETRY_SECONDS: Final = 1
+_STREAK_NS: Final = 60 * NANOSECONDS
+"""Refusals that follow each other within this time count as one throttling."""
+
+
+class RateLimit:
+    """The bucket of a rate, and the bucket of its soft limit; at least one of them is there."""
+
+    __slots__ = ("hard", "kind", "soft")
+
+    def __init__(self, kind: QuotaKind, limit: float | None, soft: float | None, now_ns: int) -> None:
+        self.kind = kind
+        self.hard = None if limit is None else TokenBucket(limit, limit * BURST_SECONDS, now_ns)
+        self.soft = None if soft is None else TokenBucket(soft, soft * BURST_SECONDS, now_ns)
+
+
+@dataclass(slots=True)
+class QuotaViolations:
+    """Refusals and delays of one tenant since the broker started, by kind of quota."""
+
+    refused: Counter[str] = field(default_factory=Counter)
+    """Requests that were refused, or polls that were delayed."""
+    warned: Counter[str] = field(default_factory=Counter)
+    """Requests beyond a soft limit."""
+    since_ns: dict[str, int] = field(default_factory=dict)
+    """Monotonic: when the current throttling of a kind began."""
+    last_ns: dict[str, int] = field(default_factory=dict)
+
+    def count(self, kind: str, now_ns: int) -> None:
+        self.refused[kind] += 1
+        last_ns = self.last_ns.get(kind)
+        if last_ns is None or now_ns - last_ns > _STREAK_NS:
+            self.since_ns[kind] = now_ns
+        self.last_ns[kind] = now_ns
+
+    def throttled_seconds(self, kind: str, now_ns: int) -> float:
+        """Return how long requests have been refused without a longer pause; 0 if they are not any more."""
+        last_ns = self.last_ns.get(kind)
+        if last_ns is None or now_ns - last_ns > _STREAK_NS:
+            return 0.0
+        return (now_ns - self.since_ns[kind]) / NANOSECONDS
+
+
+class TenantMeter:
+    """The use of quotas by one tenant. `change` it when they change."""
+
+    def __init__(self, tenant: str, quotas: Quotas, monotonic_ns: Callable[[], int]) -> None:
+        self.tenant = tenant
+        self.violations = QuotaViolations()
+        self._monotonic_ns = monotonic_ns
+        self._rates: dict[str, RateLimit] = {}
+        self.in_flight_bytes = 0
+        self.waiting = 0
+        """Polls and reads that wait for messages."""
+        self.connections = 0
+        self._connections_peak = 0
+        self.consumed_messages = 0
+        self.consumed_bytes = 0
+        """Handed out since the broker started, also by reads without a group."""
+        self._stored_bytes = 0
+        self._accepted_bytes = 0
+        """Accepted since the storage was measured."""
+        self._is_full = False
+        self.quotas = quotas
+        self.change(quotas)
+
+    def change(self, quotas: Quotas) -> None:
+        """Take other quotas. A bucket whose rate stays the same keeps its level."""
+        former, now_ns = self._rates, self._monotonic_ns()
+        before, self.quotas, self._rates = self.quotas, quotas, {}
+        for name, kind in KINDS.items():
+            limit, soft = quotas.limits.get(name), quotas.soft.get(name)
+            if not kind.is_rate or (limit is None and soft is None):
+                continue
+            is_same = name in former and (limit, soft) == (before.limits.get(name), before.soft.get(name))
+            self._rates[name] = former[name] if is_same else RateLimit(kind, limit, soft, now_ns)
+        self._storage_max = quotas.limits.get(kinds.STORAGE_BYTES)
+        self._in_flight_max = quotas.limits.get(kinds.IN_FLIGHT_BYTES)
+        self._publish = (self._rates.get(kinds.PUBLISH_RATE), self._rates.get(kinds.PUBLISH_BYTES_RATE))
+        self._consume = (self._rates.get(kinds.CONSUME_RATE), self._rates.get(kinds.CONSUME_BYTES_RATE))
+        self.note_storage(self.stored_bytes - self.in_flight_bytes)
+
+    # --- publish ---
+
+    def charge_publish(self, messages: int, size: int) -> None:
+        """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
+        if self._is_full:
+            raise self._full(size)
+        if (
+            self._in_flight_max is not None
+            and self.in_flight_bytes
+            and self.in_flight_bytes + size > self._in_flight_max
+        ):
+            raise self._too_many(kinds.IN_FLIGHT_BYTES, self.in_flight_bytes)
+        by_count, by_size = self._publish
+        if by_count is not None:
+            self._take(by_count, messages)
+        if by_size is not None:
+            try:
+                self._take(by_size, size)
+            except QuotaExceeded:
+                if by_count is not None and by_count.hard is not None:
+                    by_count.hard.give_back(messages)
+                raise
+        self.in_flight_bytes += size
+        self._accepted_bytes += size
+        if self._storage_max is not None and self._stored_bytes + self._accepted_bytes >= self._storage_max:
+            self._is_full = True
+
+    def finish_publish(self, messages: int, size: int, stored: float) -> None:
+        """End a charge, and give back the share that was not stored, or had been stored before."""
+        self.in_flight_bytes -= size
+        if stored == 1:
+            return
+        self._accepted_bytes -= round(size * (1 - stored))
+        for limit, amount in zip(self._publish, (messages, size), strict=True):
+            if limit is not None and limit.hard is not None:
+                limit.hard.give_back(amount * (1 - stored))
+
+    # --- consume ---
+
+    def consume_wait_seconds(self) -> float:
+        """Return how long a poll or read has to wait before it may hand out messages."""
+        if self._consume == (None, None):
+            return 0.0
+        now_ns = self._monotonic_ns()
+        return max(
+            (one.hard.wait_seconds(now_ns) for one in self._consume if one is not None and one.hard), default=0.0
+        )
+
+    def count_delay(self) -> None:
+        """Count a poll or read that is delayed."""
+        now_ns = self._monotonic_ns()
+        for one in self._consume:
+            if one is not None and one.hard is not None and one.hard.wait_seconds(now_ns):
+                self.violations.count(one.kind.name, now_ns)
+
+    def consumable(self, messages: int, size: int) -> tuple[int, int]:
+        """Return how many messages and bytes a poll may hand out at once: no more than the buckets hold."""
+        now_ns, wanted = self._monotonic_ns(), [messages, size]
+        for number, limit in enumerate(self._consume):
+            if limit is not None and limit.hard is not None:
+                wanted[number] = max(1, min(wanted[number], int(limit.hard.level(now_ns))))
+        return wanted[0], wanted[1]
+
+    def count_consumed(self, messages: int, size: int) -> None:
+        """Charge messages that were handed out."""
+        self.consumed_messages += messages
+        self.consumed_bytes += size
+        if self._consume == (None, None):
+            return
+        now_ns = self._monotonic_ns()
+        for limit, amount in zip(self._consume, (messages, size), strict=True):
+            if limit is not None:
+                if limit.hard is not None:
+                    limit.hard.spend(amount, now_ns)
+                self._warn(limit, amount, now_ns)
+
+    def refuse_read(self, seconds: float) -> QuotaExceeded:
+        """Return the error of a read that cannot be delayed any longer."""
+        limits = [one for one in self._consume if one is not None and one.hard is not None]
+        now_ns = self._monotonic_ns()
+        limit = max(limits, key=lambda one: one.hard.wait_seconds(now_ns) if one.hard else 0.0)
+        return self._exceeded(limit, seconds)
+
+    # --- other operations ---
+
+    def has_limit(self, kind: str) -> bool:
+        """Return whether a kind has a quota or a soft limit."""
+        return kind in self.quotas.limits or kind in self.quotas.soft
+
+    def charge(self, kind: str) -> None:
+        """Charge one operation of a rate, or raise QuotaExceeded."""
+        limit = self._rates.get(kind)
+        if limit is not None:
+            self._take(limit, 1)
+
+    def admit(self, kind: str, used: int, added: int = 1) -> None:
+        """Raise QuotaReached if this much more would be beyond a quota; what is created later may fit again."""
+        limit, soft = self.quotas.limits.get(kind), self.quotas.soft.get(kind)
+        if soft is not None and used + added > soft:
+            self.violations.warned[kind] += 1
+        if limit is None or used + added <= limit:
+            return
+        self.violations.count(kind, self._monotonic_ns())
+        row = KINDS[kind]
+        if row.measure == "bound":
+            what = f"{row.format(used + added)} is more than tenant {quoted(self.tenant)} may have as {row.noun}"
+            hint = f"ask for at most {row.format(limit)}"
+        else:
+            what = f"tenant {quoted(self.tenant)} has {row.format(used)} {row.noun}, and may have {row.format(limit)}"
+            hint = "delete some first"
+        raise QuotaReached(
+            f"{what}: quota {kind}",
+            hint=f"{hint}, or ask an operator to raise it: goqueue-admin quota set {self.tenant} {kind}=VALUE",
+            quota=kind,
+            limit=limit,
+            remaining=max(0, limit - used) if row.measure != "bound" else limit,
+        )
+
+    def admit_waiting(self) -> None:
+        """Raise QuotaExceeded if as many polls and reads wait as may."""
+        self._admit_now(kinds.LONG_POLLS, self.waiting)
+
+    def admit_connection(self) -> None:
+        self._admit_now(kinds.CONNECTIONS, self.connections)
+
+    def open_connection(self) -> None:
+        self.connections += 1
+        self._connections_peak = max(self._connections_peak, self.connections)
+
+    def take_connections_peak(self) -> int:
+        """Return the most connections since the last time."""
+        peak, self._connections_peak = self._connections_peak, self.connections
+        return peak
+
+    def admit_transaction(self, open_transactions: int) -> None:
+        self._admit_now(kinds.OPEN_TRANSACTIONS, open_transactions)
+
+    def _admit_now(self, kind: str, used: int) -> None:
+        limit, soft = self.quotas.limits.get(kind), self.quotas.soft.get(kind)
+        if soft is not None and used >= soft:
+            self.violations.warned[kind] += 1
+        if limit is not None and used >= limit:
+            raise self._too_many(kind, used)
+
+    # --- storage ---
+
+    @property
+    def stored_bytes(self) -> int:
+        """As it was measured, and what was accepted since."""
+        return self._stored_bytes + self._accepted_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """True while publishes are refused until storage has shrunk."""
+        return self._is_full
+
+    def note_storage(self, size: int) -> None:
+        """Take a measurement of all logs of the tenant, those of delayed messages and dead letters included."""
+        self._stored_bytes, self._accepted_bytes = size, self.in_flight_bytes
+        if self._storage_max is None:
+            self._is_full = False
+        elif size >= self._storage_max:
+            self._is_full = True
+        elif size <= self._storage_max * _FREED_SHARE:
+            self._is_full = False
+        soft = self.quotas.soft.get(kinds.STORAGE_BYTES)
+        if soft is not None and size > soft:
+            self.violations.warned[kinds.STORAGE_BYTES] += 1
+
+    # --- refusals ---
+
+    def _take(self, limit: RateLimit, amount: int) -> None:
+        now_ns = self._monotonic_ns()
+        self._warn(limit, amount, now_ns)
+        if limit.hard is not None and not limit.hard.take(amount, now_ns):
+            self.violations.count(limit.kind.name, now_ns)
+            raise self._exceeded(limit, limit.hard.wait_seconds(now_ns))
+
+    def _warn(self, limit: RateLimit, amount: int, now_ns: int) -> None:
+        if limit.soft is not None and not limit.soft.take(amount, now_ns):
+            self.violations.warned[limit.kind.name] += 1
+
+    def _exceeded(self, limit: RateLimit, seconds: float) -> QuotaExceeded:
+        kind, wait = limit.kind, round(seconds, 3)
+        rate = limit.hard.rate if limit.hard is not None else 0.0
+        return QuotaExceeded(
+            f"tenant {quoted(self.tenant)} is over its quota {kind.name}: {kind.format(rate)}"
+            + ("" if kind.unit == "bytes" else f" {kind.unit}"),
+            hint=f"retry after {wait:g} s, or ask an operator to raise it: "
+            f"goqueue-admin quota set {self.tenant} {kind.name}=VALUE",
+            quota=kind.name,
+            limit=rate,
+            remaining=0,
+            retry_after=wait,
+        )
+
+    def _full(self, size: int) -> QuotaExceeded:
+        limit, kind = self._storage_max or 0, KINDS[kinds.STORAGE_BYTES]
+        self.violations.count(kind.name, self._monotonic_ns())
+        return QuotaExceeded(
+            f"{kind.format(size)} cannot be stored: tenant {quoted(self.tenant)} uses {kind.format(self.stored_bytes)}"
+            f" of its quota {kind.name}, {kind.format(limit)}",
+            hint=f"publishes are accepted again below {kind.format(limit * _FREED_SHARE)}: wait for retention, delete "
+            f"topics, or ask an operator: goqueue-admin quota set {self.tenant} {kind.name}=VALUE",
+            quota=kind.name,
+            limit=limit,
+            remaining=max(0, int(limit) - self.stored_bytes),
+            retry_after=_STORAGE_RETRY_SECONDS,
+        )
+
+    def _too_many(self, name: str, used: int) -> QuotaExceeded:
+        kind, limit = KINDS[name], self.quotas.limits[name]
+        self.violations.count(name, self._monotonic_ns())
+        return QuotaExceeded(
+            f"tenant {quoted(self.tenant)} has {kind.format(used)} {kind.noun}, and may have {kind.format(limit)}: "
+            f"quota {name}",
+            hint=f"retry after {_AMOUNT_RETRY_SECONDS} s, or ask an operator to raise it: "
+            f"goqueue-admin quota set {self.tenant} {name}=VALUE",
+            quota=name,
+            limit=limit,
+            remaining=max(0, limit - used),
+            retry_after=_AMOUNT_RETRY_SECONDS,
+        )

@@ -1,0 +1,94 @@
+"""Measures the usage of tenants every few seconds, and records it each minute, at full hours and at the stop."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.tenants.meters import TenantMeters
+from goqueue.broker.tenants.naming import tenant_of
+from goqueue.broker.tenants.usage import Occupancy, UsageRecorder
+from goqueue.broker.tenants.usage_records import HOUR_NS
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import GoQueueError
+from goqueue.runtime.deferred import Deferred
+from goqueue.runtime.event_loop import TimeSlices
+from goqueue.runtime.runtime import Runtime
+
+_log = logging.getLogger("goqueue.usage")
+
+SAMPLE_SECONDS = 5.0
+"""Storage is measured so often; what is accepted in between is added to it."""
+RECORD_SECONDS = 60.0
+
+
+class UsageRunner:
+    """Owns the meters of tenants and the recorder of their usage, while the broker is open."""
+
+    def __init__(self, runtime: Runtime, log: Partition, defaults: Mapping[str, float]) -> None:
+        """`log` is the partition of the records; `defaults` are the quotas of tenants without their own."""
+        broker = runtime.broker
+        assert broker.tenants is not None, "the broker has tenants"
+        self.meters = TenantMeters(broker.tenants, defaults, runtime.clock.monotonic_ns)
+        self.recorder = UsageRecorder(log, runtime.disk, self.meters, broker.topics)
+        self._runtime = runtime
+        self._recorded_ns = runtime.clock.monotonic_ns()
+        self.recorder.open(self._hour())
+        broker.on_partition_opened.subscribe(self.recorder.follow_partition)
+        self._sampling = asyncio.Lock()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def _hour(self) -> int:
+        return self._runtime.broker.retention.trusted_ns() // HOUR_NS
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.sample()
+                if self._runtime.clock.monotonic_ns() - self._recorded_ns >= RECORD_SECONDS * NANOSECONDS:
+                    await self.record()
+            except GoQueueError as error:  # it is recorded later
+                _log.warning("the usage of tenants could not be recorded: %s", error)
+            until_hour = (HOUR_NS - self._runtime.clock.now_ns() % HOUR_NS) / NANOSECONDS
+            await asyncio.sleep(min(SAMPLE_SECONDS, until_hour + 0.01))
+
+    async def sample(self) -> None:
+        """Measure the usage of all tenants now."""
+        async with self._sampling:
+            occupied = await self._occupied()
+            self.recorder.sample(self._hour(), self._runtime.clock.monotonic_ns(), occupied)
+
+    async def _occupied(self) -> dict[str, Occupancy]:
+        """Return what each tenant has, measured in slices of the loop's time."""
+        slices, broker, found = TimeSlices(), self._runtime.broker, dict[str, Occupancy]()
+        tenants = self.meters.tenants.state.tenants
+        for name, topic in list(broker.topics.items()):
+            if (tenant := tenant_of(name)) in tenants:
+                one = found.setdefault(tenant, Occupancy())
+                one.topics += 1
+                one.partitions += len(topic.partitions)
+                one.storage_bytes += topic.size
+            await slices.rest()
+        for delivery in list(broker.delay_scheduler.deliveries()):
+            delayed = delivery.delays.delayed_log
+            if (one_of := found.get(tenant_of(delayed.topic))) is not None:
+                one_of.storage_bytes += delayed.log.size
+            await slices.rest()
+        return found
+
+    async def record(self) -> None:
+        """Record what has changed, and wait until that is durable."""
+        self._recorded_ns = self._runtime.clock.monotonic_ns()
+        recorded: Deferred[None] = Deferred()
+        self.recorder.record(recorded.resolve)
+        await recorded
+
+    async def stop(self) -> None:
+        """Record the rest. No request may be in progress any more."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        try:
+            await self.sample()
+            await self.record()
+        except GoQueueError as error:
+            _log.warning("the last usage of tenants could not be recorded: %s", error)
