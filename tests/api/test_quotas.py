@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from goqueue.client import Client
 from goqueue.testing.broker import LocalBroker
-from tests.api.keys import eventually
+from tests.api.keys import eventually, secured
 from tests.brokers import Answer, ask
 
 
@@ -212,3 +213,20 @@ def test_usage_is_the_same_after_a_restart(tmp_path: Path) -> None:
         names = ("published_messages", "published_bytes", "consumed_messages", "storage_bytes", "topics", "partitions")
         assert {name: after[name] for name in names} == {name: before[name] for name in names}
         assert after["periods"][0]["published_messages"] == 10
+
+
+def test_sdk_waits_for_its_quota_and_goes_on(tmp_path: Path) -> None:
+    with secured(tmp_path, tenants__enabled="true") as broker:
+        broker.do("POST", "/admin/tenants", {"name": "acme"})
+        broker.do("PUT", "/admin/tenants/acme/quotas", {"publish_rate_limit": 20, "consume_rate_limit": 50})
+        broker.do("POST", "/topics", {"name": "acme.t", "num_partitions": 1})
+        made = broker.do("POST", "/admin/keys", {"name": "k", "roles": ["admin"], "tenant": "acme"})
+        with Client(broker.url, api_key=made["key"]) as client:
+            with client.producer() as producer:
+                for _ in range(4):
+                    producer.send_many("acme.t", ["x"] * 10)
+                    producer.flush()
+            with client.reader("acme.t", until="now") as reader:
+                assert sum(1 for _ in reader) == 40
+        violations = broker.do("GET", "/admin/tenants/acme/usage")["violations"]
+        assert violations["publish_rate_limit"] > 0
