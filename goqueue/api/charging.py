@@ -6,8 +6,7 @@ changed, delays polls and reads, and gives back what was charged for work that f
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from msgspec import UNSET
 
@@ -27,6 +26,7 @@ from goqueue.api.quota_checks import (
 from goqueue.api.transactions import TransactionPublishResponse
 from goqueue.broker.tenants import quotas as kinds
 from goqueue.broker.tenants.meter import TenantMeter
+from goqueue.errors import GoQueueError, QuotaExceeded
 from goqueue.limits import POLL_MESSAGES, POLL_SECONDS
 
 Work = Awaitable[Any]
@@ -37,19 +37,21 @@ DELAY_SECONDS_MAX: Final = 1.0
 """Longer, a delayed request would look like a broker that hangs."""
 
 
-@contextmanager
-def _before(work: Work) -> Any:
-    """Close the handler's work if it is refused before it has begun."""
-    try:
-        yield
-    except BaseException:
-        _close(work)
-        raise
-
-
-def _close(work: Work) -> None:
+async def _refuse(call: ApiCall, meter: TenantMeter, work: Work, error: GoQueueError) -> NoReturn:
+    """Raise the error of a request whose work has not begun; late if the tenant gets very many."""
     if isinstance(work, Coroutine):
         work.close()
+    if isinstance(error, QuotaExceeded):
+        size, wait = len(call.request.body), error.details["retry_after"]
+        seconds = meter.refusal_delay(size)
+        if seconds:
+            meter.delayed_bytes += size
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                meter.delayed_bytes -= size
+            error.details["retry_after"] = round(max(wait - seconds, 0.001), 3)
+    raise error
 
 
 # --- publish ---
@@ -58,12 +60,14 @@ def _close(work: Work) -> None:
 async def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResponse:
     query: PublishQuery = call.query
     body = call.request.body
-    with _before(work):
+    try:
         check_messages(call, meter)
         messages = len(call.body.messages) if call.body is not None else count_frames(call, meter)
         if query.begin:
             admit_transaction(call, meter)
         meter.charge_publish(messages, len(body))
+    except GoQueueError as error:
+        await _refuse(call, meter, work, error)
     size, stored = len(body), 0.0
     try:
         answer: PublishResponse = await work
@@ -77,9 +81,11 @@ async def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResp
 
 async def _publish_in_transaction(call: ApiCall, meter: TenantMeter, work: Work) -> TransactionPublishResponse:
     size, stored = len(call.request.body), 0.0
-    with _before(work):
+    try:
         check_messages(call, meter)
         meter.charge_publish(1, size)
+    except GoQueueError as error:
+        await _refuse(call, meter, work, error)
     try:
         answer: TransactionPublishResponse = await work
         stored = 0.0 if answer.duplicate else 1.0
@@ -109,12 +115,16 @@ async def _poll(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
     """Delay a poll while its tenant is over a quota. After a second it is answered without messages."""
     query: polling.PollQuery = call.query
     timeout = POLL_SECONDS if query.timeout is None else float(query.timeout)
-    with _before(work):
+    try:
         if timeout:
             meter.admit_waiting()
-        if await _delayed(meter, timeout):
-            _close(work)
-            return polling.nothing_yet(call, query)
+        left = await _delayed(meter, timeout)
+    except GoQueueError as error:
+        await _refuse(call, meter, work, error)
+    if left:
+        if isinstance(work, Coroutine):
+            work.close()
+        return polling.nothing_yet(call, query)
     wanted = query.max_messages or query.limit or POLL_MESSAGES
     messages, query.max_bytes = meter.consumable(wanted, query.max_bytes)
     if messages < wanted:
@@ -130,13 +140,15 @@ async def _read(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
     """Delay a read while its tenant is over a quota. A reader would take an empty answer for the end of the topic."""
     query: reading.ReadQuery = call.query
     wait = 0.0 if query.wait is None else float(query.wait)
-    with _before(work):
+    try:
         if query.filter:
             meter.charge(kinds.QUERY_RATE)
         if wait:
             meter.admit_waiting()
         if left := await _delayed(meter, DELAY_SECONDS_MAX):
             raise meter.refuse_read(left)
+    except GoQueueError as error:
+        await _refuse(call, meter, work, error)
     query.limit, query.max_bytes = meter.consumable(query.limit, query.max_bytes)
     meter.waiting += 1 if wait else 0
     try:
@@ -147,11 +159,13 @@ async def _read(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
 
 async def _read_topic(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
     query: reading.TopicReadQuery = call.query
-    with _before(work):
+    try:
         if query.filter:
             meter.charge(kinds.QUERY_RATE)
         if left := await _delayed(meter, DELAY_SECONDS_MAX):
             raise meter.refuse_read(left)
+    except GoQueueError as error:
+        await _refuse(call, meter, work, error)
     return await work
 
 
@@ -162,9 +176,11 @@ def _charge(*checks: Callable[[ApiCall, TenantMeter], object]) -> Charge:
     """Return a charge that only checks before the work."""
 
     async def charge(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
-        with _before(work):
+        try:
             for check in checks:
                 check(call, meter)
+        except GoQueueError as error:
+            await _refuse(call, meter, work, error)
         return await work
 
     return charge

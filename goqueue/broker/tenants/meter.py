@@ -23,6 +23,11 @@ _FREED_SHARE: Final = 0.95
 _STORAGE_RETRY_SECONDS: Final = 10
 """Retention frees storage at intervals; asking more often finds the same."""
 _AMOUNT_RETRY_SECONDS: Final = 1
+REFUSALS_PER_SECOND: Final = 50
+"""More refusals of a tenant are answered late, so that clients that do not wait cost others nothing."""
+REFUSAL_DELAY_SECONDS_MAX: Final = 1.0
+_DELAYED_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of requests whose refusals are delayed: they stay in memory that all tenants share."""
 _STREAK_NS: Final = 60 * NANOSECONDS
 """Refusals that follow each other within this time count as one throttling."""
 
@@ -73,6 +78,9 @@ class TenantMeter:
         self.violations = QuotaViolations()
         self._monotonic_ns = monotonic_ns
         self._rates: dict[str, RateLimit] = {}
+        self._refusals = TokenBucket(REFUSALS_PER_SECOND, REFUSALS_PER_SECOND, monotonic_ns())
+        self.delayed_bytes = 0
+        """Of requests whose refusals are delayed."""
         self.in_flight_bytes = 0
         self.waiting = 0
         """Polls and reads that wait for messages."""
@@ -274,6 +282,15 @@ class TenantMeter:
             self.violations.warned[kinds.STORAGE_BYTES] += 1
 
     # --- refusals ---
+
+    def refusal_delay(self, size: int) -> float:
+        """Return how long to keep the answer of a refused request with a body of this size."""
+        now_ns, refusals = self._monotonic_ns(), self._refusals
+        if refusals.take(1, now_ns) or self.delayed_bytes + size > _DELAYED_BYTES_MAX:
+            return 0.0
+        if refusals.level(now_ns) > -REFUSALS_PER_SECOND * REFUSAL_DELAY_SECONDS_MAX:
+            refusals.spend(1, now_ns)  # each one waits behind those before it
+        return min(refusals.wait_seconds(now_ns), REFUSAL_DELAY_SECONDS_MAX)
 
     def _take(self, limit: RateLimit, amount: int) -> None:
         now_ns = self._monotonic_ns()

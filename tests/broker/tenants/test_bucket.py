@@ -177,3 +177,17 @@ def test_values_of_quotas_are_checked_and_combined_with_defaults() -> None:
     with pytest.raises(RequestInvalid) as unknown:
         check_recorded({"max_topic": 1})
     assert unknown.value.hint == "did you mean max_topics?"
+
+
+def test_answers_of_very_many_refusals_are_delayed_by_at_most_a_second() -> None:
+    clock = Clock()
+    meter = TenantMeter("acme", Quotas(), clock)
+    delays = [meter.refusal_delay(100) for _ in range(200)]
+    assert delays[:50] == [0.0] * 50
+    assert 0 < delays[50] < delays[60] < delays[199] == 1.0
+    clock.now_ns += 3 * NANOSECONDS
+    assert meter.refusal_delay(100) == 0.0
+    for _ in range(100):
+        meter.refusal_delay(100)
+    meter.delayed_bytes = 1024 * 1024  # more would fill memory that tenants share
+    assert meter.refusal_delay(100) == 0.0
