@@ -218,3 +218,49 @@ def delete(
         return {"name": name, **client.delete_backup(name)}
 
     for_each_name(session, names, "delete backup", work, in_table((Column("ID", "id"), Column("RESULT", "result"))))
+
+
+@session_flags
+def prune(*, consent: Consent, session: Session) -> None:
+    """Delete the backups that retention does not keep.
+
+    \b
+      goqueue-admin backup prune --dry-run
+      goqueue-admin backup prune --yes
+
+    `backup.keep_hourly`, `keep_daily`, `keep_weekly` and `keep_monthly` say which are kept. The newest backup and the
+    newest verified one always are. With `backup.interval` the broker does this after each backup.
+    """
+    columns = (Column("ID", "name"), Column("RESULT", "result"))
+    with doing("prune backups"), session.client() as client:
+        found = client.prune_backups(dry_run=True)
+        if found.deleted and not consent.dry_run:
+            what = f"delete {format_count(len(found.deleted), 'backup')} that retention does not keep"
+            require_confirmation(session, what, name="backups", consent=consent)
+            found = client.prune_backups()
+    result = "would be deleted" if consent.dry_run else "deleted"
+    session.write([{"name": name, "result": result} for name in found.deleted], columns)
+    session.note(f"{format_count(len(found.kept), 'backup')} kept")
+
+
+@session_flags
+def schedule(*, session: Session) -> None:
+    """Show when the broker makes the next backup by itself, and which ones are kept.
+
+    \b
+      goqueue-admin backup schedule
+
+    The settings `backup.interval` and `backup.keep_...` make the schedule.
+    """
+    with doing("show the schedule of backups"), session.client() as client:
+        found = client.backups()
+    columns = (
+        Column("INTERVAL", "interval_seconds", lambda seconds: format_duration(seconds) if seconds else "-"),
+        Column("NEXT", "next_at", _optional_time),
+        *(Column(one.upper(), f"keep_{one}", format_count) for one in ("hourly", "daily", "weekly", "monthly")),
+    )
+    session.write([{"name": "schedule", **struct_to_row(found.schedule)}], columns)
+    if found.target is None:
+        session.note("the broker has no target for backups: set `backup.target`, and restart it")
+    elif found.schedule.next_at is None:
+        session.note("there is no schedule: set `backup.interval`, and restart the broker")

@@ -11,6 +11,13 @@ BACKUP_ENDPOINTS = (
     Endpoint("GET", "/admin/backup", backups.browse, "List backups, the newest first", errors=_TARGET),
     Endpoint("POST", "/admin/backup", backups.create, "Start a backup", status=202, errors=_BUSY),
     Endpoint(
+        "POST", "/admin/backup/prune", backups.prune, "Delete the backups that retention does not keep",
+        errors=(errors.BackupsBusy, *_TARGET, errors.DiskFull), example={"dry_run": True},
+        answer_example={
+            "dry_run": True, "kept": ["20261120T031500Z-5f0c2a9b"], "deleted": ["20261101T031500Z-90c1d2e3"],
+        },
+    ),
+    Endpoint(
         "GET", "/admin/backup/{backup}", backups.describe, "Describe a backup, and how far it is",
         errors=(errors.BackupNotFound, *_TARGET),
     ),

@@ -42,14 +42,34 @@ class BackupJson(Struct, kw_only=True):
     progress: BackupProgressJson | None = None
 
 
+class BackupScheduleJson(Struct, kw_only=True):
+    interval_seconds: float
+    next_at: Annotated[str | None, Meta(description="When the next backup begins; null while there is no schedule.")]
+    keep_hourly: int
+    keep_daily: int
+    keep_weekly: int
+    keep_monthly: int
+
+
 class BackupListResponse(Struct, kw_only=True):
     target: Annotated[str | None, Meta(description="Where backups are kept; null without backups.")]
+    schedule: BackupScheduleJson
     backups: Annotated[list[BackupJson], Meta(description="The newest first.")]
 
 
 class DeleteBackupResponse(Struct, kw_only=True):
     id: str
     result: Literal["deleted", "cancelled"]
+
+
+class PruneBackupsRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    dry_run: bool = False
+
+
+class PruneBackupsResponse(Struct, kw_only=True):
+    dry_run: bool
+    kept: list[str]
+    deleted: Annotated[list[str], Meta(description="With `dry_run`: would be deleted.")]
 
 
 async def create(call: ApiCall) -> BackupJson:
@@ -59,12 +79,27 @@ async def create(call: ApiCall) -> BackupJson:
 
 async def browse(call: ApiCall) -> BackupListResponse:
     runner = call.app.backups
+    schedule = _schedule(call)
     if runner.target is None:
-        return BackupListResponse(target=None, backups=[])
+        return BackupListResponse(target=None, schedule=schedule, backups=[])
     found = {one.id: _stored(one, runner.current) for one in await runner.summaries()}
     runs = [*runner.runs.values(), *([runner.current] if runner.current is not None else [])]
     found |= {run.id: _running(run) for run in runs if run.kind == "backup" and run.id not in found}
-    return BackupListResponse(target=str(runner.target), backups=[found[name] for name in sorted(found, reverse=True)])
+    newest_first = [found[name] for name in sorted(found, reverse=True)]
+    return BackupListResponse(target=str(runner.target), schedule=schedule, backups=newest_first)
+
+
+def _schedule(call: ApiCall) -> BackupScheduleJson:
+    schedule, keep = call.app.backup_schedule, call.app.backups.retention
+    next_ns = schedule.next_ns
+    return BackupScheduleJson(
+        interval_seconds=schedule.interval_seconds,
+        next_at=None if next_ns is None else format_time(next_ns),
+        keep_hourly=keep.hourly,
+        keep_daily=keep.daily,
+        keep_weekly=keep.weekly,
+        keep_monthly=keep.monthly,
+    )
 
 
 async def describe(call: ApiCall) -> BackupJson:
@@ -81,6 +116,12 @@ async def verify(call: ApiCall) -> BackupJson:
     name = call.parameters["backup"]
     run = await call.app.backups.begin_verification(name)
     return _stored(await call.app.backups.summary(name), run)
+
+
+async def prune(call: ApiCall, body: PruneBackupsRequest) -> PruneBackupsResponse:
+    """Delete the backups that retention does not keep."""
+    kept, deleted = await call.app.backups.prune(dry_run=body.dry_run)
+    return PruneBackupsResponse(dry_run=body.dry_run, kept=kept, deleted=deleted)
 
 
 async def delete(call: ApiCall) -> DeleteBackupResponse:

@@ -29,6 +29,7 @@ from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.backup_runner import BackupRunner
+from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -168,6 +169,7 @@ class ApiContext:
     """Set by the service."""
     backups: BackupRunner = field(init=False)
     """As are the alerts."""
+    backup_schedule: BackupSchedule = field(init=False)
     scraper: MetricsScraper = field(init=False)
 
     def __post_init__(self) -> None:
@@ -178,6 +180,7 @@ class ApiContext:
             connections_max=self.connections_max,
             connections_wanted=self.connections_wanted,
             tls=lambda: None if self.certificates is None else self.certificates.facts(),
+            backups=lambda: backup_facts(self.backups, self.backup_schedule, self.runtime.clock.now_ns()),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)
 

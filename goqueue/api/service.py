@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ from goqueue.api.openapi import openapi_document
 from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
 from goqueue.api.tenant_access import TenantGate, TenantKeyGate
+from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget, DirectoryTarget
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
@@ -36,6 +37,7 @@ from goqueue.runtime.access_runner import AccessRunner, create_bootstrap_key
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.backup_runner import BackupRunner
+from goqueue.runtime.backup_schedule import BackupSchedule
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime
@@ -92,8 +94,10 @@ class BrokerService:
             self.runtime, self.context.gatherer, alert_settings(config), _webhook(config), config.alerts.interval
         )
         self.context.backups = self._backups = BackupRunner(
-            self.runtime, backup_target(config, disk), config.backup.rate
+            self.runtime, backup_target(config, disk), config.backup.rate, backup_retention(config)
         )
+        self.context.backup_schedule = BackupSchedule(self._backups, clock, config.backup.interval)
+        self.metrics.backups = partial(_backup_metrics, self._backups)
         self._access_runner: AccessRunner | None = None
         self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
@@ -126,11 +130,13 @@ class BrokerService:
             self._export_metrics()
         self._alerts.start(_source(self.config))
         self._backups.start()
+        self.context.backup_schedule.start()
 
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
         await self._alerts.stop()
+        await self.context.backup_schedule.stop()
         await self._backups.stop()
         await self._sampler.stop()
         exports = (self._trace_export, self._metrics_export)
@@ -220,6 +226,18 @@ def backup_target(config: Config, disk: Disk) -> BackupTarget | None:
     """Return where backups are kept, if they are."""
     path = config.backup.target
     return None if path == "none" else DirectoryTarget(disk, os.path.abspath(path))
+
+
+def backup_retention(config: Config) -> BackupRetention:
+    """Return which backups are kept."""
+    backup = config.backup
+    return BackupRetention(backup.keep_hourly, backup.keep_daily, backup.keep_weekly, backup.keep_monthly)
+
+
+def _backup_metrics(runner: BackupRunner) -> tuple[float, float, int] | None:
+    if runner.target is None:
+        return None
+    return (runner.newest_ns or 0) / NANOSECONDS, (runner.newest_verified_ns or 0) / NANOSECONDS, runner.failures
 
 
 def _webhook(config: Config) -> Webhook | None:

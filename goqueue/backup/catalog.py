@@ -29,6 +29,11 @@ class BackupSummary:
     sentences: tuple[str, ...] = ()
     """Some of them."""
 
+    @property
+    def is_verified(self) -> bool:
+        """Return whether a verification found nothing."""
+        return self.verified_ns is not None and not self.problems
+
 
 class BackupCatalog:
     """The summaries of a target. Manifests never change, so each is read once."""
@@ -49,12 +54,13 @@ class BackupCatalog:
             return found
         return replace(found, verified_ns=note.verified_ns, problems=note.problems, sentences=note.sentences)
 
-    def delete(self, name: str) -> int:
-        """Delete a backup, and the objects that no other one needs; return how many. The target is locked."""
-        self.target.get_manifest(name)
-        self.target.delete_manifest(name)
-        self._known.pop(name, None)
-        return remove_unneeded_objects(self.target)
+    def delete(self, *names: str) -> int:
+        """Delete backups, and the objects that no other one needs; return how many. The target is locked."""
+        for name in names:
+            self.target.get_manifest(name)
+            self.target.delete_manifest(name)
+            self._known.pop(name, None)
+        return remove_unneeded_objects(self.target) if names else 0
 
 
 def _summarize(target: BackupTarget, name: str) -> BackupSummary:

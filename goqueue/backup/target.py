@@ -154,6 +154,8 @@ class DirectoryTarget:
         remove_files(self._disk, self._object(sha256))
 
     def ids(self) -> list[str]:
+        if self._disk.kind(self.path) == "absent":
+            return []
         self.check()
         entries = self._disk.entries(f"{self.path}/backups")
         return [one.name for one in entries if one.kind == "file" and _ID.fullmatch(one.name)]

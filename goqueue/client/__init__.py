@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     from goqueue.client._sync.transaction import Transaction
     from goqueue.client.alert_requests import AlertDelivery, AlertInfo, AlertOverview, AlertTest, SilenceInfo
     from goqueue.client.arguments import ConsumerArguments, HandlerArguments, ProducerArguments, WorkerArguments
-    from goqueue.client.backup_requests import BackupInfo, BackupOverview, BackupProgressInfo, BackupVerificationInfo
+    from goqueue.client.backup_requests import (
+        BackupInfo,
+        BackupOverview,
+        BackupProgressInfo,
+        BackupScheduleInfo,
+        BackupsPruned,
+        BackupVerificationInfo,
+    )
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
     from goqueue.client.lease_tracker import Refused, Stats
@@ -98,7 +105,9 @@ __all__ = [
     "BackupInfo",
     "BackupOverview",
     "BackupProgressInfo",
+    "BackupScheduleInfo",
     "BackupVerificationInfo",
+    "BackupsPruned",
     "Batch",
     "BrokerStats",
     "Client",
@@ -191,7 +200,9 @@ _LATER = {
         "_sync.transaction": "Transaction",
         "alert_requests": "AlertDelivery AlertInfo AlertOverview AlertTest SilenceInfo",
         "arguments": "ConsumerArguments HandlerArguments ProducerArguments WorkerArguments",
-        "backup_requests": "BackupInfo BackupOverview BackupProgressInfo BackupVerificationInfo",
+        "backup_requests": (
+            "BackupInfo BackupOverview BackupProgressInfo BackupScheduleInfo BackupVerificationInfo BackupsPruned"
+        ),
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",
         "lease_tracker": "Refused Stats",

@@ -49,11 +49,32 @@ class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
     progress: BackupProgressInfo | None = None
 
 
+class BackupScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """When the broker makes backups by itself, and which are kept."""
+
+    interval_seconds: float = 0.0
+    """0 without a schedule."""
+    next_at: str | None = None
+    keep_hourly: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+    keep_monthly: int = 0
+
+
+class BackupsPruned(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the backups that retention keeps, and of those that it deletes."""
+
+    dry_run: bool
+    kept: list[str] = []
+    deleted: list[str] = []
+
+
 class BackupOverview(msgspec.Struct, frozen=True, kw_only=True):
     """The backups of a broker, the newest first."""
 
     target: str | None
     """None if the broker has no target for backups."""
+    schedule: BackupScheduleInfo = BackupScheduleInfo()
     backups: list[BackupInfo] = []
 
 
@@ -83,6 +104,12 @@ class BackupAdmin:
         """Start to read everything of a backup again, and return at once."""
         path = f"/admin/backup/{quote(name)}/verify"
         return json_request("POST", path, BackupInfo, {}, idempotent=False, unsure_hint=_UNSURE)
+
+    @operation
+    def prune_backups(self, *, dry_run: bool = False) -> ApiRequest[BackupsPruned]:
+        """Delete the backups that retention does not keep."""
+        body = {"dry_run": dry_run}
+        return json_request("POST", "/admin/backup/prune", BackupsPruned, body, idempotent=False, unsure_hint=_UNSURE)
 
     @operation
     def delete_backup(self, name: str) -> ApiRequest[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from goqueue import limits
-from goqueue.config.value_types import OPTIONAL_PATH, SIZE, setting
+from goqueue.config.value_types import DURATION, INTEGER, OPTIONAL_PATH, SIZE, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +21,14 @@ class BackupConfig:
         "Bytes per second that a backup reads, writes and verifies at most; 0 is no limit.",
         (0, 1024 * 1024 * limits.MIB),
     )
+    interval: float = setting(
+        0.0,
+        DURATION,
+        "How often the broker makes a backup by itself, verifies it, and deletes those that the next settings do not"
+        " keep; 0s is never.",
+        (0, 366 * 24 * 3600),
+    )
+    keep_hourly: int = setting(24, INTEGER, "Number of hours of which the newest backup is kept.", (0, 10_000))
+    keep_daily: int = setting(7, INTEGER, "Number of days of which the newest backup is kept.", (0, 10_000))
+    keep_weekly: int = setting(4, INTEGER, "Number of weeks of which the newest backup is kept.", (0, 10_000))
+    keep_monthly: int = setting(12, INTEGER, "Number of months of which the newest backup is kept.", (0, 10_000))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from goqueue.limits import DOCTOR_FINDINGS_MAX
+from goqueue.observe import backup_findings as backups
 from goqueue.observe import broker_findings as broker
 from goqueue.observe import group_findings as groups
 from goqueue.observe import schema_findings as schemas
@@ -52,6 +53,13 @@ def _certificate(facts: BrokerFacts) -> str:
     if facts.tls is None:
         return "connections are not encrypted"
     return f"the certificate is valid for {format_count(int(facts.tls.seconds_left // _DAY_SECONDS), 'more day')}"
+
+
+def _backups(facts: BrokerFacts) -> str:
+    if facts.backups is None:
+        return "there is no target for backups"
+    age = facts.backups.verified_seconds
+    return "none yet" if age is None else f"the newest verified one is {format_duration(round(age))} old"
 
 
 def _groups(facts: BrokerFacts) -> str:
@@ -98,6 +106,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
     DoctorCheck("files", _files, (broker.file_limit_near,)),
     DoctorCheck("connections", _connections, (broker.connections_near_limit, broker.connections_lowered)),
     DoctorCheck("tls", _certificate, (tls.certificate_expiring, tls.certificate_not_loaded)),
+    DoctorCheck("backups", _backups, (backups.backup_old, backups.backup_failed, backups.backup_damaged)),
     DoctorCheck(
         "clock", "neither behind the newest message nor jumped ahead", (broker.clock_behind, broker.clock_jumped)
     ),

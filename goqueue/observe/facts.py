@@ -106,6 +106,21 @@ class TlsFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupFacts:
+    """The backups of a broker that has a target for them."""
+
+    target: str
+    interval_seconds: float = 0.0
+    """Of the schedule; 0 without one."""
+    verified_seconds: float | None = None
+    """Age of the newest backup whose verification found nothing; None without any."""
+    problem: str | None = None
+    """Why the last backup failed."""
+    damaged: tuple[str, ...] = ()
+    """Backups whose verification found something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
     """The broker's process now and in the last minute."""
 
@@ -276,6 +291,8 @@ class BrokerFacts:
     process: ProcessFacts = field(default_factory=ProcessFacts)
     tls: TlsFacts | None = None
     """None if the broker listens without TLS."""
+    backups: BackupFacts | None = None
+    """None without a target for backups."""
     refused: tuple[str, ...] = ()
     """Logs whose last write failed with a full disk."""
     refusal: str | None = None

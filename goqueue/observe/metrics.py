@@ -59,6 +59,13 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_connections_refused": MetricDescription(
         "counter", "Connections closed before their first request, by reason.", ("reason",)
     ),
+    "goqueue_backup_newest_timestamp_seconds": MetricDescription(
+        "gauge", "The moment of the newest backup, as Unix time; 0 without any, missing without a target."
+    ),
+    "goqueue_backup_verified_timestamp_seconds": MetricDescription(
+        "gauge", "The same of the newest backup whose verification found nothing."
+    ),
+    "goqueue_backup_failures": MetricDescription("counter", "Failed backups and verifications."),
     "goqueue_tls_certificate_expiry_timestamp_seconds": MetricDescription(
         "gauge", "When the TLS certificate expires, as Unix time; missing without TLS."
     ),
@@ -242,8 +249,9 @@ class Metrics:
         self.transaction_seconds = Histogram(TRANSACTION_SECONDS_BOUNDS)
         self.tls_expiry_seconds: Callable[[], float | None] = lambda: None
         """Returns the Unix time at which the certificate expires."""
-        self.connections = 0
-        self.connections_open = 0
+        self.backups: Callable[[], tuple[float, float, int] | None] = lambda: None
+        """Returns the next three metrics; None without a target for backups."""
+        self.connections = self.connections_open = 0
         self.connections_limit = 0
         self.connections_refused: dict[str, int] = {}
         self.publish_seconds = PublishHistogram()
@@ -366,6 +374,9 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
     yield "goqueue_http_request_seconds", [((path, method), one.seconds) for path, method, one in endpoints]
     expiry = metrics.tls_expiry_seconds()
     yield "goqueue_tls_certificate_expiry_timestamp_seconds", [] if expiry is None else [((), expiry)]
+    backups = metrics.backups()
+    for number, name in enumerate(("newest_timestamp_seconds", "verified_timestamp_seconds", "failures")):
+        yield f"goqueue_backup_{name}", [] if backups is None else [((), backups[number])]
     yield "goqueue_connections_refused", name_samples(metrics.connections_refused)
     for name in ("messages_published", "bytes_published", "messages_read", "bytes_read"):
         yield f"goqueue_{name}", [((topic,), getattr(counts, name)) for topic, counts in metrics.topics()]

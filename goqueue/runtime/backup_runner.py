@@ -10,9 +10,9 @@ import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from goqueue import __version__
 from goqueue.backup.catalog import BackupCatalog, BackupSummary
 from goqueue.backup.create import BackupProgress, BackupWriter, Throttle
 from goqueue.backup.cut import Cut, remove_cut, take_cut
+from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget, refuse_unless_id
 from goqueue.backup.verify import Verification, store_verification, verify_backup
 from goqueue.clock import NANOSECONDS
@@ -30,6 +31,7 @@ from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueErro
 from goqueue.limits import BACKUP_RUNS_KEPT
 from goqueue.quantities import format_count, format_size
 from goqueue.runtime.runtime import Runtime
+from goqueue.storage.disk import Lock
 from goqueue.storage.store import process_name
 
 _log = logging.getLogger("goqueue.backup")
@@ -72,8 +74,21 @@ class BackupRun:
 class BackupRunner:
     """Owns the backups of a broker."""
 
-    def __init__(self, runtime: Runtime, target: BackupTarget | None, bytes_per_second: int) -> None:
+    def __init__(
+        self, runtime: Runtime, target: BackupTarget | None, bytes_per_second: int, retention: BackupRetention
+    ) -> None:
         self.target = target
+        self.retention = retention
+        self.newest_ns: int | None = None
+        """The moment of the newest backup; None without any, and until the target was read."""
+        self.newest_verified_ns: int | None = None
+        """The moment of the newest one whose verification found nothing."""
+        self.damaged: tuple[str, ...] = ()
+        """The backups whose verification found something."""
+        self.failures = 0
+        """Backups and verifications that failed since the start."""
+        self.problem: str | None = None
+        """Why the last backup failed."""
         self.runs: OrderedDict[str, BackupRun] = OrderedDict()
         """Backups of this process that are not in the target, the oldest first."""
         self.current: BackupRun | None = None
@@ -87,9 +102,11 @@ class BackupRunner:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Remove what a backup has left that was interrupted by the end of the process."""
+        """Remove what a backup has left that was interrupted by the end of the process, and look at the target."""
         with suppress(GoQueueError):  # the next backup does so, too
             remove_cut(self._runtime.disk, self._directory)
+        if self.target is not None:
+            self._readers.submit(self._look)
 
     async def stop(self) -> None:
         """Cancel what is under way."""
@@ -131,6 +148,30 @@ class BackupRunner:
 
         return await self._on_list_thread(job)
 
+    async def look(self) -> None:
+        """Read the newest backups of the target."""
+        await self._on_list_thread(self._look)
+
+    async def wait(self) -> None:
+        """Wait until nothing runs."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def prune(self, *, dry_run: bool) -> tuple[list[str], list[str]]:
+        """Delete the backups that retention does not keep; return the ids of the kept and of the deleted ones."""
+        self._refuse_busy()
+        catalog = self._require_catalog()
+
+        def job() -> tuple[list[str], list[str]]:
+            found = catalog.summaries()
+            expired = [one.id for one in self.retention.expired(found)]
+            if expired and not dry_run:
+                with closing_lock(catalog.target.open(self._owner)):
+                    catalog.delete(*expired)
+            return [one.id for one in found if one.id not in expired], expired
+
+        return await self._on_list_thread(job)
+
     async def remove(self, name: str) -> Literal["cancelled", "deleted"]:
         """Cancel a running backup, or delete one with the objects that no other backup needs."""
         if self.current is not None and self.current.id == name and self.current.kind == "backup":
@@ -141,6 +182,7 @@ class BackupRunner:
         self._refuse_busy()
         if self.runs.pop(name, None) is None:
             await self._on_list_thread(partial(self._delete, name))
+            await self.look()
         return "deleted"
 
     # --- how it is done ---
@@ -191,6 +233,10 @@ class BackupRunner:
             _log.exception("%s %s failed", run.kind, run.id)
         else:
             run.state = "complete"
+        if run.kind == "backup" and run.state != "cancelled":
+            self.problem = run.problem
+        self.failures += run.state == "failed"
+        await self.look()
         self.current = None
         if run.kind == "backup" and run.state != "complete":
             self.runs[run.id] = run
@@ -209,13 +255,10 @@ class BackupRunner:
     def _copy(self, run: BackupRun, cut: Cut) -> None:
         target, disk = self._require_catalog().target, self._runtime.disk
         try:
-            lock = target.open(self._owner)
-            try:
+            with closing_lock(target.open(self._owner)):
                 job = BackupWriter(disk, self._directory, cut, target, run.throttle, self._writer)
                 run.progress = job.progress
                 manifest = job.run(run.id, __version__)
-            finally:
-                lock.release()
         finally:
             remove_cut(disk, self._directory)
         _log.info(
@@ -231,19 +274,30 @@ class BackupRunner:
         target = self._require_catalog().target
         run.verification = Verification(run.id)
         report = verify_backup(target, run.id, run.verification, run.throttle.pay)
-        lock = target.open(self._owner)
-        try:
+        with closing_lock(target.open(self._owner)):
             store_verification(target, report, self._runtime.clock.now_ns())
-        finally:
-            lock.release()
         if not report.is_sound:
             _log.error("backup %s is damaged: %s", run.id, report.problems[0].sentence)
 
     def _delete(self, name: str) -> None:
         self._refuse_unknown(name)
         catalog = self._require_catalog()
-        lock = catalog.target.open(self._owner)
-        try:
+        with closing_lock(catalog.target.open(self._owner)):
             catalog.delete(name)
-        finally:
-            lock.release()
+
+    def _look(self) -> None:
+        """Find the newest backups, for metrics and the doctor."""
+        with suppress(GoQueueError):  # the doctor says what is old
+            found = self._require_catalog().summaries()
+            self.newest_ns = max((one.cut_ns for one in found), default=0) or None
+            self.newest_verified_ns = max((one.cut_ns for one in found if one.is_verified), default=0) or None
+            self.damaged = tuple(one.id for one in found if one.problems or one.problem is not None)
+
+
+@contextmanager
+def closing_lock(lock: Lock) -> Iterator[None]:
+    """Release a lock at the end of the block."""
+    try:
+        yield
+    finally:
+        lock.release()

@@ -42,6 +42,7 @@ from goqueue.limits import (
     TRANSACTION_STUCK_SECONDS,
 )
 from goqueue.observe.facts import (
+    BackupFacts,
     BrokerFacts,
     ClockJump,
     DamagedRange,
@@ -144,12 +145,14 @@ class DoctorFactsCollector:
         connections_max: int = HTTP_CONNECTIONS,
         connections_wanted: int = HTTP_CONNECTIONS,
         tls: Callable[[], TlsFacts | None] = lambda: None,
+        backups: Callable[[], BackupFacts | None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._history = history
         self._connections_max = connections_max
         self._connections_wanted = connections_wanted
         self._tls = tls
+        self._backups = backups
         self._lock = asyncio.Lock()
         self._begun = 0
         self._facts: tuple[int, BrokerFacts] | None = None
@@ -182,6 +185,7 @@ class DoctorFactsCollector:
             disk=disk,
             process=self._process(lately, used_files, logs.newest_ns),
             tls=self._tls(),
+            backups=self._backups(),
             refused=tuple(runtime.store.refused),
             refusal=runtime.store.refusal,
             shut=tuple(logs.shut),

@@ -122,3 +122,45 @@ def test_backup_is_cancelled_throttled_and_refused_where_it_cannot_be(tmp_path: 
         assert ask(running.url, "POST", "/admin/backup", {}).code == "backups_off"
         assert "no target for backups" in admin(running.url, "backup", "list").err
         assert admin(running.url, "backup", "create").code == 5
+
+
+def test_schedule_makes_verifies_and_prunes_backups_and_tells_their_age(tmp_path: Path) -> None:
+    keep = {f"backup__keep_{name}": "0" for name in ("hourly", "daily", "weekly", "monthly")}
+    with broker(tmp_path, backup__interval="200ms", **keep) as running:
+        publishing = ask(running.url, "POST", "/topics", {"name": "orders"})
+        assert publishing.status == 201
+
+        def listed() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = ask(running.url, "GET", "/admin/backup").json["backups"]
+            return found
+
+        eventually(lambda: any(one["verification"] for one in listed()))
+        first = listed()[-1]["id"]
+        eventually(lambda: all(one["id"] != first for one in listed()))
+        assert len(listed()) < 4, "only the newest and the newest verified one are kept"
+        scraped = ask(running.url, "GET", "/metrics").body.decode()
+        ages = [line.split() for line in scraped.splitlines() if line.startswith("goqueue_backup_")]
+        assert all(float(value) > 1e9 for name, value in ages if name.endswith("timestamp_seconds"))
+        assert {name for name, _ in ages} >= {"goqueue_backup_failures_total"}
+        checks = {one["name"]: one["status"] for one in ask(running.url, "GET", "/doctor").json["checks"]}
+        assert checks["backups"] == "ok"
+        (row,) = rows(admin(running.url, "backup", "schedule", "-o", "json"))
+        assert (row["interval_seconds"], row["keep_daily"]) == (0.2, 0)
+        assert row["next_at"]
+
+
+def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
+    with broker(tmp_path, backup__keep_hourly="1") as running:
+        made = [rows(admin(running.url, "backup", "create", "-o", "json"))[0]["id"] for _ in range(2)]
+        assert rows(admin(running.url, "backup", "prune", "--dry-run", "-o", "json")) == [
+            {"name": made[0], "result": "would be deleted"}
+        ]
+        assert "`--yes` confirms it" in admin(running.url, "backup", "prune").err
+        assert rows(admin(running.url, "backup", "prune", "--yes", "-o", "json"))[0]["result"] == "deleted"
+        piece = max((tmp_path / "backups" / "objects").glob("*/*"), key=lambda path: path.stat().st_size)
+        piece.write_bytes(b"x" + piece.read_bytes()[1:])
+        failed = admin(running.url, "backup", "verify")
+        assert failed.code == 1
+        assert piece.name in failed.err
+        findings = {one["code"]: one for one in ask(running.url, "GET", "/doctor").json["findings"]}
+        assert findings["backup_damaged"]["subject"] == made[1]

@@ -14,6 +14,7 @@ from goqueue.commands.registry import PROGRAM as DAEMON
 from goqueue.limits import MIB
 from goqueue.observe.doctor import CHECKS, examine
 from goqueue.observe.facts import (
+    BackupFacts,
     BrokerFacts,
     ClockJump,
     DamagedRange,
@@ -267,6 +268,17 @@ def test_certificate_that_expires_is_found_earlier_and_worse_and_worse() -> None
     (finding,) = found(replace(WELL, tls=replace(CERTIFICATE, error="the key is gone")), "certificate_not_loaded")
     assert finding.severity == "warning"
     assert finding.sentence.endswith("the former certificate stays in use: the key is gone")
+
+
+def test_backup_is_old_by_its_schedule_or_after_a_missed_night() -> None:
+    def at(hours: float | None, interval_hours: float = 0.0) -> str | None:
+        seconds = None if hours is None else hours * HOUR
+        facts = BackupFacts(target="/b", interval_seconds=interval_hours * HOUR, verified_seconds=seconds)
+        return severity(replace(WELL, backups=facts), "backup_old")
+
+    assert {hours: at(hours) for hours in (1, 35, 37, 150)} == {1: None, 35: None, 37: "warning", 150: "critical"}
+    assert {hours: at(hours, 6) for hours in (11, 13, 49)} == {11: None, 13: "warning", 49: "critical"}
+    assert at(None) == "critical", "it has run for ten days"
 
 
 def test_connections_lowered_by_the_file_limit_are_a_note() -> None:
@@ -603,6 +615,9 @@ ILL = BrokerFacts(
         stall_seconds=40,
     ),
     tls=replace(CERTIFICATE, seconds_left=0.0, error="the key is gone"),
+    backups=BackupFacts(
+        target="/backups", verified_seconds=48.0 * HOUR, problem="no space", damaged=("20261120T031500Z-5f0c2a9b",)
+    ),
     refused=("a/3",),
     refusal="the disk is full",
     shut=(UnwritableLog(log="a/0", reason="x"), UnwritableLog(log="a/1", reason="y", is_open=False)),

@@ -27,6 +27,8 @@ ANYTHING = {"$__rate_interval": "5m", CHOSEN: 'job="goqueue", instance="demo"', 
 Labels = dict[str, str]
 
 MISSING_IN_DEMO: dict[str, Labels] = {
+    "goqueue_backup_failures_total": {},
+    "goqueue_backup_verified_timestamp_seconds": {},
     "goqueue_connections_refused_total": {"reason": "too_many"},
     "goqueue_trace_spans_dropped_total": {"target": "otlp"},
     "goqueue_trace_spans_failed_total": {"target": "otlp"},

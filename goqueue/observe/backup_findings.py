@@ -1,0 +1,52 @@
+"""Findings about backups."""
+
+from goqueue import limits
+from goqueue.observe.facts import BrokerFacts
+from goqueue.observe.finding import Finding, FindingStream, finding_rule
+from goqueue.quantities import format_duration
+
+_LATE = 2
+"""Intervals of the schedule after which a backup is missing; critical at four times as many."""
+
+
+@finding_rule("critical", "warning")
+def backup_old(facts: BrokerFacts) -> FindingStream:
+    backups = facts.backups
+    if backups is None:
+        return
+    allowed = max(backups.interval_seconds * _LATE, 3600) if backups.interval_seconds else limits.BACKUP_OLD_SECONDS
+    age = facts.uptime_seconds if backups.verified_seconds is None else backups.verified_seconds
+    if age < allowed:
+        return
+    shown = format_duration(round(age))
+    yield Finding(
+        backups.target,
+        f"no backup was ever verified, and the broker runs for {shown}"
+        if backups.verified_seconds is None
+        else f"the newest verified backup is {shown} old",
+        "`goqueue-admin backup create` makes one, `goqueue-admin backup verify` verifies it, and "
+        "`backup.interval` does both by itself",
+        {"age_seconds": round(age)},
+        severity="critical" if age >= 4 * allowed else "warning",
+    )
+
+
+@finding_rule("warning")
+def backup_failed(facts: BrokerFacts) -> FindingStream:
+    if facts.backups is not None and facts.backups.problem is not None:
+        yield Finding(
+            facts.backups.target,
+            f"the last backup failed: {facts.backups.problem}",
+            "solve that, and run `goqueue-admin backup create`",
+        )
+
+
+@finding_rule("critical")
+def backup_damaged(facts: BrokerFacts) -> FindingStream:
+    for name in () if facts.backups is None else facts.backups.damaged:
+        yield Finding(
+            name,
+            "the backup is not as it was written",
+            f"`goqueue-admin backup describe {name}` shows what is damaged; check the device of the target, make "
+            f"another backup, and delete this one with `goqueue-admin backup delete {name}`",
+        )
