@@ -187,7 +187,13 @@ PERMISSIONS: dict[str, Permission] = {
         ),
         _SUBJECTS,
     ),
-    **dict.fromkeys(("GET /schemas/ids/{id}", "GET /schemas/ids/{id}/schema"), Permission("read", "subject")),
+    **dict.fromkeys(
+        (
+            "GET /schemas/ids/{id}", "GET /schemas/ids/{id}/schema", "GET /schemas/guids/{guid}",
+            "GET /schemas/guids/{guid}/ids",
+        ),
+        Permission("read", "subject"),
+    ),
     **dict.fromkeys(
         ("GET /schemas/ids/{id}/subjects", "GET /schemas/ids/{id}/versions"), Permission("describe", "subject")
     ),
@@ -201,6 +207,7 @@ PERMISSIONS: dict[str, Permission] = {
     **dict.fromkeys(
         (
             "POST /subjects/{subject}", "GET /subjects/{subject}/versions/{version}",
+            "GET /subjects/{subject}/metadata",
             "GET /subjects/{subject}/versions/{version}/schema",
             "GET /subjects/{subject}/versions/{version}/referencedby",
             "POST /compatibility/subjects/{subject}/versions/{version}",

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TypeVar, cast, get_args
+from urllib.parse import unquote
 
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.http.message import HttpResponse
+from goqueue.api.problems import invalid
 from goqueue.api.schemas_json import (
     CompatibilityJson,
     CompatibilityQuery,
@@ -13,8 +15,11 @@ from goqueue.api.schemas_json import (
     ConfigJson,
     ConfigQuery,
     ConfigRequest,
+    ContextIdJson,
     DeleteQuery,
+    GuidQuery,
     LookUpQuery,
+    MetadataQuery,
     ModeJson,
     ModeQuery,
     ModeRequest,
@@ -34,7 +39,7 @@ from goqueue.api.schemas_json import (
 )
 from goqueue.broker.schemas.limits import SCHEMAS_PAGE_BYTES, SCHEMAS_PAGE_MAX
 from goqueue.broker.schemas.queries import LATEST, Mode, RegistryQueries, Shown, version_number
-from goqueue.broker.schemas.records import ConfigRecord, VersionRecord
+from goqueue.broker.schemas.records import ConfigRecord, VersionRecord, guid_of
 from goqueue.broker.schemas.registry import SchemaRegistry
 from goqueue.errors import RegistryValueInvalid, SchemaNotFound
 from goqueue.quantities import quoted
@@ -49,6 +54,7 @@ _ANY_PREFIX = ":*:"
 """The prefix that Confluent's clients send for all subjects."""
 _MODES = get_args(Mode)
 SERIALIZED = "serialized"
+DEFAULT_CONTEXT = "."
 
 
 def _registry(call: ApiCall) -> SchemaRegistry:
@@ -158,7 +164,7 @@ async def register(call: ApiCall, query: RegisterQuery, body: SchemaRequest) -> 
         version=_given(body.version),
     )
     record = await call.runtime.decide(work)
-    return RegisteredJson(record.id, record.version)
+    return RegisteredJson(record.id, record.version, guid_of(record.digest))
 
 
 async def look_up(call: ApiCall, query: LookUpQuery, body: SchemaRequest) -> SchemaJson:
@@ -190,6 +196,39 @@ def _uses(call: ApiCall, subject: str, action: Action) -> Iterator[VersionRecord
         for one in _queries(call).state.users(int(text)):
             if (not subject or one.subject == subject) and may(action, "subject", one.subject):
                 yield one
+
+
+async def describe_guid(call: ApiCall, query: GuidQuery) -> SchemaJson:
+    found = _use_of_guid(call)
+    text = await _formatted(call, found, query.format) if query.format else None
+    return schema_json(found, text=text, by_id=True)
+
+
+async def guid_ids(call: ApiCall) -> list[ContextIdJson]:
+    return [ContextIdJson(DEFAULT_CONTEXT, _use_of_guid(call).id)]
+
+
+def _use_of_guid(call: ApiCall) -> VersionRecord:
+    """Return a version with the GUID in the path. What the sender may not see does not exist."""
+    text, queries = call.parameters["guid"], _queries(call)
+    for one in queries.state.users(queries.id_of_guid(text.lower()) or 0):
+        if call.access.may("read", "subject", one.subject):
+            return one
+    raise SchemaNotFound(f"Schema {text[:40]} not found", hint="no version of a subject has this GUID")
+
+
+async def find_by_metadata(call: ApiCall, query: MetadataQuery) -> SchemaJson:
+    """Return the latest version with these properties. Clients of Confluent's encode them twice."""
+    subject, shown = call.parameters["subject"], _shown(deleted=query.deleted)
+    if len(query.key) != len(query.value):
+        problem = f"has {len(query.value)} values for {len(query.key)} keys"
+        raise invalid("value", problem, "give each key a value")
+    for decoded in (str, unquote):
+        properties = dict(zip(map(decoded, query.key), map(decoded, query.value), strict=True))
+        found = _queries(call).latest_with(subject, properties, shown)
+        if found is not None:
+            return schema_json(found, text=await _formatted(call, found, query.format))
+    raise SchemaNotFound("Schema not found", hint=f"no version of {quoted(subject)} has these properties")
 
 
 def _use(call: ApiCall, query: SchemaIdQuery) -> VersionRecord:
@@ -233,7 +272,7 @@ async def list_types(call: ApiCall) -> list[str]:  # noqa: ARG001
 
 async def list_contexts(call: ApiCall) -> list[str]:  # noqa: ARG001
     """Return the only context, whose name is that of Confluent's default."""
-    return ["."]
+    return [DEFAULT_CONTEXT]
 
 
 async def stats(call: ApiCall) -> RegistryStatsJson:

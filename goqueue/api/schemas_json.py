@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from goqueue.broker.schemas.records import ReferenceRecord, SchemaContent, VersionRecord
+from goqueue.broker.schemas.records import ReferenceRecord, SchemaContent, VersionRecord, guid_of
 from goqueue.schemas.limits import SCHEMA_ID_MAX
 
 _Number = Annotated[int, Meta(ge=-1, le=SCHEMA_ID_MAX)]
@@ -88,6 +88,7 @@ class SchemaJson(Struct, omit_defaults=True, rename="camel", kw_only=True):
     subject: str | None = None
     version: int | None = None
     id: int | None = None
+    guid: Annotated[str | None, Meta(description="The same for equal schemas in any registry of GoQueue.")] = None
     schema_type: Annotated[str | None, Meta(description="Left out for AVRO.")] = None
     references: list[ReferenceJson] | None = None
     metadata: MetadataJson | None = None
@@ -106,6 +107,7 @@ def schema_json(
         subject=None if by_id else record.subject,
         version=None if by_id else record.version,
         id=None if by_id else record.id,
+        guid=guid_of(record.digest),
         schema_type=None if content.kind == "AVRO" else content.kind,
         references=[ReferenceJson(one.name, one.subject, one.version) for one in content.references] or None,
         metadata=None if content.metadata is None else msgspec.convert(content.metadata, MetadataJson),
@@ -119,11 +121,17 @@ def schema_json(
 class RegisteredJson(Struct):
     id: int
     version: int
+    guid: str
 
 
 class SubjectVersionJson(Struct):
     subject: str
     version: int
+
+
+class ContextIdJson(Struct):
+    context: str
+    id: int
 
 
 class CompatibilityJson(Struct, omit_defaults=True):
@@ -201,6 +209,15 @@ class VersionsQuery(Struct, forbid_unknown_fields=True, rename="camel"):
 
 class VersionQuery(Struct, forbid_unknown_fields=True):
     deleted: _Deleted = False
+    format: _Format = ""
+
+
+class MetadataQuery(VersionQuery, forbid_unknown_fields=True):
+    key: Annotated[list[str], Meta(description="A property of the metadata; may be repeated.")] = []
+    value: Annotated[list[str], Meta(description="The value of each `key`, in the same order.")] = []
+
+
+class GuidQuery(Struct, forbid_unknown_fields=True):
     format: _Format = ""
 
 

@@ -7,11 +7,13 @@ from goqueue.api import schema_summaries, schemas
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import UNWRITABLE
 from goqueue.api.schemas_dialect import REGISTRY, REGISTRY_JSON
-from goqueue.api.schemas_json import SchemaJson, SubjectVersionJson
+from goqueue.api.schemas_json import ContextIdJson, SchemaJson, SubjectVersionJson
 
 _TEXT = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+_GUID = "d0c4a2a8-6c9e-8b5b-9f3e-2f6a1d5c7b90"
 _SCHEMA = {"schema": _TEXT}
-_VERSION = {"subject": "orders-value", "version": 1, "id": 1, "schema": _TEXT}
+_BY_ID = {"guid": _GUID, "schema": _TEXT}
+_VERSION = {"subject": "orders-value", "version": 1, "id": 1, "guid": _GUID, "schema": _TEXT}
 _CONFIG, _MODE = {"compatibility": "FULL"}, {"mode": "READONLY"}
 _NO_SUBJECT = (errors.SubjectNotFound,)
 _NO_VERSION = (*_NO_SUBJECT, errors.SchemaVersionNotFound, errors.RegistryValueInvalid)
@@ -46,7 +48,7 @@ SCHEMA_ENDPOINTS = (
     ),
     _row(
         "POST", "/subjects/{subject}/versions", schemas.register, "Register a schema; answers with its id",
-        example=_SCHEMA, answer_example={"id": 1, "version": 1},
+        example=_SCHEMA, answer_example={"id": 1, "version": 1, "guid": _GUID},
         errors=(errors.SchemaIncompatible, *_NO_SUBJECT, *_READ_BACK, *_CHANGE),
     ),
     _row(
@@ -63,6 +65,11 @@ SCHEMA_ENDPOINTS = (
         errors=(*_NO_VERSION, *_READ_BACK),
     ),
     _row(
+        "GET", "/subjects/{subject}/metadata", schemas.find_by_metadata,
+        "The latest version of a subject with these properties in its metadata", answer_example=_VERSION,
+        errors=(*_NO_SUBJECT, errors.SchemaNotFound, *_READ_BACK),
+    ),
+    _row(
         "DELETE", "/subjects/{subject}/versions/{version}", schemas.delete_version, "Delete a version of a subject",
         answer=int, answer_example=1, errors=(*_NO_VERSION, *_DELETE),
     ),
@@ -75,8 +82,16 @@ SCHEMA_ENDPOINTS = (
         "The ids of schemas that refer to a version", answer=list[int], answer_example=[7], errors=_NO_VERSION,
     ),
     _row(
-        "GET", "/schemas/ids/{id}", schemas.describe_id, "A schema by its id", is_hot=True, answer_example=_SCHEMA,
+        "GET", "/schemas/ids/{id}", schemas.describe_id, "A schema by its id", is_hot=True, answer_example=_BY_ID,
         errors=_NO_ID,
+    ),
+    _row(
+        "GET", "/schemas/guids/{guid}", schemas.describe_guid, "A schema by its GUID", answer_example=_BY_ID,
+        errors=_NO_ID,
+    ),
+    _row(
+        "GET", "/schemas/guids/{guid}/ids", schemas.guid_ids, "The id of a schema by its GUID",
+        answer=list[ContextIdJson], answer_example=[{"context": ".", "id": 1}], errors=(errors.SchemaNotFound,),
     ),
     _row("GET", "/schemas/ids/{id}/schema", schemas.id_text, "The text of a schema alone", errors=_NO_ID),
     _row(

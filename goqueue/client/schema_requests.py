@@ -28,6 +28,7 @@ class SchemaInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject: str | None = None
     version: int | None = None
     id: int | None = None
+    guid: str | None = None
     references: list[SchemaReferenceInfo] = []
     metadata: dict[str, Any] | None = None
     rule_set: dict[str, Any] | None = None
@@ -38,6 +39,7 @@ class SchemaInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class RegisteredSchema(msgspec.Struct, frozen=True):
     id: int
     version: int
+    guid: str = ""
 
 
 class SchemaCompatibility(msgspec.Struct, frozen=True):

@@ -1,9 +1,10 @@
 """Answers from a state of the registry: names, versions, ids, configurations. Nothing here changes the state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Literal
 
-from goqueue.broker.schemas.records import ConfigRecord, ModeRecord, VersionRecord
+from goqueue.broker.schemas.records import ConfigRecord, ModeRecord, VersionRecord, guid_of
 from goqueue.broker.schemas.state import RegistryState
 from goqueue.errors import (
     RegistryValueInvalid,
@@ -26,6 +27,9 @@ class RegistryQueries:
 
     def __init__(self, state: RegistryState) -> None:
         self.state = state
+        self._guids: dict[str, bytes] = {}
+        """Digests by GUID, as far as `_guids_of` had them at the last question."""
+        self._guids_of: dict[bytes, int] = {}
 
     def subjects(self, prefix: str = "", shown: Shown = "live") -> list[str]:
         """Return the names of subjects with such versions, sorted."""
@@ -58,10 +62,28 @@ class RegistryQueries:
                 return one
         raise version_not_found(number)
 
+    def latest_with(self, subject: str, properties: Mapping[str, str], shown: Shown = "live") -> VersionRecord | None:
+        """Return the latest version of a subject whose metadata have all of these properties."""
+        for one in reversed(self.versions(subject, shown)):
+            found = (one.content.metadata or {}).get("properties") or {}
+            if all(found.get(name) == value for name, value in properties.items()):
+                return one
+        return None
+
     def equal(self, subject: str, digest: bytes, shown: Shown = "live") -> VersionRecord | None:
         """Return the newest version of a subject with an equal schema."""
         found = (one for one in self._shown(subject, shown) if one.digest == digest)
         return max(found, key=lambda one: one.version, default=None)
+
+    def id_of_guid(self, guid: str) -> int | None:
+        """Return the id of the schema with a GUID. The first question takes some time: few clients ask."""
+        ids = self.state.ids
+        if self._guids_of is not ids:
+            self._guids, self._guids_of = {}, ids
+        for digest in islice(ids, len(self._guids), None):  # new ones come at the end, and none goes
+            self._guids[guid_of(digest)] = digest
+        digest = self._guids.get(guid, b"")
+        return ids.get(digest)
 
     def referrers(self, subject: str, version: int, *, with_deleted: bool = False) -> list[VersionRecord]:
         """Return the versions whose schemas refer to a version."""

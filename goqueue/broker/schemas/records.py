@@ -49,6 +49,13 @@ class VersionRecord(
     """Soft-deleted: shown only on request, and its number and id stay in use."""
 
 
+def guid_of(digest: bytes) -> str:
+    """Return the GUID of a schema, a UUID of version 8 made of its digest: equal schemas have it in every registry."""
+    text = digest[:16].hex()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+
+
 class VersionDeleted(msgspec.Struct, frozen=True, tag="version_deleted", tag_field="record"):
     """A version was deleted permanently."""
 
