@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from goqueue.client import Client, Delivery
+from goqueue.client import AvroSerializer, Client, Delivery, JsonSerializer
 from goqueue.client.violations import errors_by_message
 from goqueue.errors import SchemaViolation
+from goqueue.schemas.subject_names import SubjectNaming
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import read
 
@@ -81,3 +82,19 @@ def test_transaction_with_an_invalid_message_publishes_nothing(url: str) -> None
 def test_refusal_that_does_not_fit_the_batch_fails_all_of_it() -> None:
     for details in ({}, {"invalid_indexes": [0, 9]}, {"problems": [{"problem": "?"}]}, {"invalid_indexes": "all"}):
         assert errors_by_message(SchemaViolation("no", **details), 3) == {}
+
+
+@pytest.mark.parametrize("naming", ["topic", "record", "topic-record"])
+def test_what_serializers_send_passes_the_check_in_each_form(broker: LocalBroker, naming: SubjectNaming) -> None:
+    avro = '{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"id","type":"long"}]}'
+    titled = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
+    with Client(broker.url) as client:
+        for kind, schema in ((AvroSerializer, avro), (JsonSerializer, titled)):
+            for place in ("prefix", "header"):
+                topic = f"{kind.__name__}-{place}"
+                client.create_topic(topic, 1, value_validation="payload", value_subject=naming)
+                serializer = kind(schema, naming=naming, id_in=place)
+                with client.producer(serializer=serializer) as producer:
+                    producer.send(topic, {"id": 1}).result()
+                with client.producer() as plain, pytest.raises(SchemaViolation):
+                    plain.send(topic, b"\0\0\0\0\x63{}").result()

@@ -12,6 +12,7 @@ from goqueue.errors import RequestInvalid, SchemaViolation
 from goqueue.schemas import framing
 from goqueue.schemas.formats import schema_format
 from goqueue.schemas.schema_format import ParsedSchema, SchemaKind
+from goqueue.schemas.subject_names import SubjectNaming, record_subject, topic_subject
 from goqueue.schemas.values import PayloadEncoder, ValueMismatch, shown
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from goqueue.schemas.protobuf.protobuf_format import ProtobufSchema
 
 Field = Literal["value", "key"]
-Naming = Literal["topic", "record", "topic-record"]
 IdPlace = Literal["prefix", "header"]
 _COMPILED_MAX = 100
 
@@ -31,7 +31,7 @@ class SerializerArguments(TypedDict, total=False):
     """The options that all serializers have."""
 
     subject: str | None
-    naming: Naming
+    naming: SubjectNaming
     id_in: IdPlace
     auto_register: bool
     use_latest: bool
@@ -94,7 +94,7 @@ class SchemaSerializer:
         schema: Any = None,
         *,
         subject: str | None = None,
-        naming: Naming = "topic",
+        naming: SubjectNaming = "topic",
         id_in: IdPlace = "prefix",
         auto_register: bool = True,
         use_latest: bool = False,
@@ -102,7 +102,7 @@ class SchemaSerializer:
         normalize: bool | None = None,
         references: Sequence[SchemaReferenceInfo] = (),
     ) -> None:
-        for name, given, known in (("naming", naming, get_args(Naming)), ("id_in", id_in, get_args(IdPlace))):
+        for name, given, known in (("naming", naming, get_args(SubjectNaming)), ("id_in", id_in, get_args(IdPlace))):
             if given not in known:
                 raise RequestInvalid(f"{name} is {given!r}", hint=f"known are {', '.join(map(repr, known))}")
         sources = [schema is not None, use_latest, schema_id is not None]
@@ -202,13 +202,13 @@ class SchemaSerializer:
         if self._subject is not None:
             return self._subject
         if self._naming == "topic":
-            return f"{topic}-{field}"
+            return topic_subject(topic, is_key=field == "key")
         if record is None:
             raise RequestInvalid(
                 f"naming is {self._naming!r}, and the schema has no name of a record",
                 hint='give it a name or a title, or use naming="topic" or subject=',
             )
-        return record if self._naming == "record" else f"{topic}-{record}"
+        return record_subject(self._naming, topic, record)
 
     def __repr__(self) -> str:
         source = f"schema {self._schema_id}" if self._schema_id is not None else "latest" if self._use_latest else "own"
