@@ -95,6 +95,16 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._unreadable(f"is not JSON: {error}") from None
 
+    @property
+    def schema_id(self) -> int | None:
+        """The id of the value's schema, from a header or a prefix; None if it names none."""
+        return _schema_id(self.value, self.headers, "schema-id")
+
+    @property
+    def key_schema_id(self) -> int | None:
+        """The id of the key's schema, in the same way."""
+        return _schema_id(self.key, self.headers, "key-schema-id")
+
     def decode(self) -> Any:
         """Return the value decoded by its schema; its reader or consumer must have a `deserializer`.
 
@@ -176,6 +186,18 @@ class DecodableMessage(Message, gc=False, eq=False, weakref=False):
     def _decoding(self) -> "MessageDecoding":
         decoding: MessageDecoding = self._found_decoding
         return decoding
+
+
+def _schema_id(content: bytes | None, headers: list[tuple[str, bytes]], name: str) -> int | None:
+    from goqueue.schemas import framing  # noqa: PLC0415 - for schemas alone
+
+    try:
+        for found, value in headers:
+            if found == name:
+                return framing.decode_header(value).id
+        return None if content is None else framing.decode_prefix(content)
+    except framing.FramingInvalid:
+        return None
 
 
 def decodable(messages: list[Message], decoding: "MessageDecoding") -> list[Message]:

@@ -34,7 +34,7 @@ Kind = str | Sequence[Proposal]
 """The kind of a word, such as the name of a topic, or all words that it can be."""
 
 TOPICS, GROUPS, TRANSACTIONS, OPERATIONS = "topics", "groups", "transactions", "operations"
-CONTEXTS = "contexts"
+CONTEXTS, SUBJECTS = "contexts", "subjects"
 FILES, DIRECTORIES, ANYTHING = ":files", ":directories", ""
 
 Shell = Literal["bash", "zsh", "fish"]
@@ -237,6 +237,8 @@ _BY_METAVAR = {
     "TOPIC": TOPICS,
     "GROUP": GROUPS,
     "CONTEXT": CONTEXTS,
+    "SUBJECT": SUBJECTS,
+    "SUBJECT|ID|FILE": SUBJECTS,
     "FILE": FILES,
     "PATH": FILES,
     "DIR": DIRECTORIES,
@@ -305,6 +307,7 @@ _PATHS = {
     "groups": "groups",
     "transactions": f"transactions?state=all&limit={_NAMES_MAX}",
     "operations": "operations",
+    "subjects": "subjects",
 }
 
 
@@ -419,7 +422,10 @@ def _asked(kind: str, server: str, key: str | None, ca_file: str | None) -> list
     head, _, body = content.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200"):
         return []
-    found = json.loads(body)[kind]
+    found = json.loads(body)
+    if kind == SUBJECTS:
+        return list(map(str, found))
+    found = found[kind]
     if kind == OPERATIONS:
         return [str(one["id"]) for one in found if one["undoable"]]
     return [one["transactional_id"] if isinstance(one, dict) else one for one in found]

@@ -15,7 +15,7 @@ from goqueue.console.flags import Consent, PartitionsFlag, WhereFlag, parse_dura
 from goqueue.console.names import reject_empty_names, shorten_name
 from goqueue.console.options import OptionOrigin
 from goqueue.console.session import Session, require_confirmation, stream_flags
-from goqueue.errors import GoQueueError, RangeDamaged
+from goqueue.errors import GoQueueError, RangeDamaged, ValueUnreadable
 from goqueue.limits import MIB
 from goqueue.limits import OFFSET_MAX as LIMIT_MAX
 from goqueue.quantities import format_count
@@ -91,6 +91,9 @@ def consume(  # noqa: PLR0913 - flags, each given by name
         str | None, typer.Option("--format", metavar="TEXT", help="Format of a message. Default: '%v\\n'.")
     ] = None,
     skip_damage: Annotated[bool, typer.Option("--skip-damage", help="Skip damaged messages.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Decode values and keys by the schemas that they name, as JSON.")
+    ] = False,
     session: Session,
 ) -> None:
     """Read the messages of a topic.
@@ -102,11 +105,12 @@ def consume(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli consume orders --where 'json.total>40' --where key=customer-4
       goqueue-cli consume orders --group billing --until-idle 5s
       goqueue-cli consume orders --last 1 --trace
+      goqueue-cli consume orders --schema -o jsonl
       goqueue-cli consume orders --format '%T %k %h{source} %v\\n'
 
     A format has %t topic, %p partition, %o offset, %k key, %v value, %h{name} header, %T time, %P priority,
     %a attempt in a group, %%, and \\n, \\t, \\r, \\0. Messages of one partition keep their order. A pipe gets values as
-    they were published; a terminal gets no control characters.
+    they were published; a terminal gets no control characters. With --schema, what names no schema stays as it is.
 
     Reading changes nothing, except with --group: then written messages are acked, and ^C releases the rest. A pipe
     counts as written: use --limit, not head. With --follow, an unreachable broker is retried for --timeout, or without
@@ -115,25 +119,35 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     reject_empty_names(topic)
     if text is not None and session.chose_output:
         raise UsageInvalid("--format and --output exclude each other", hint="use one of them")
+    decoding = _decoding_options(schema=schema)
     if member.group is not None:
-        options = _member_options(start, reading, member) | {"skip_damage": skip_damage}
+        options = _member_options(start, reading, member) | {"skip_damage": skip_damage} | decoding
         if session.protected:
             what = f"consume messages of topic {shorten_name(topic)} as a member of group {shorten_name(member.group)}"
             require_confirmation(session, what, name=member.group, consent=Consent(confirm=member.confirm))
-        _consume_as_member(topic, member.group, options, limit, _output(text, session, leased=True), session)
+        output = _output(text, session, leased=True, decodes=schema)
+        _consume_as_member(topic, member.group, options, limit, output, session)
         return
     _check_without_group(member)
-    options = _reader_options(start, reading) | {"skip_damage": skip_damage}
+    options = _reader_options(start, reading) | {"skip_damage": skip_damage} | decoding
     if reading.trace and not session.for_people:
         hint = "`goqueue-cli trace get -o json` prints traces for programs"
         raise UsageInvalid(f"--trace and --output {session.output} exclude each other", hint=hint)
-    _read(topic, options, reading, limit, _output(text, session, leased=False), session)
+    _read(topic, options, reading, limit, _output(text, session, leased=False, decodes=schema), session)
 
 
-def _output(text: str | None, session: Session, *, leased: bool) -> "MessageOutput":
+def _output(text: str | None, session: Session, *, leased: bool, decodes: bool) -> "MessageOutput":
     from goqueue_cli.consuming.output import MessageOutput, form_of  # noqa: PLC0415 - with the SDK, as below
 
-    return MessageOutput(form_of(text, session, leased=leased))
+    return MessageOutput(form_of(text, session, leased=leased), decodes=decodes)
+
+
+def _decoding_options(*, schema: bool) -> dict[str, Any]:
+    if not schema:
+        return {}
+    from goqueue_cli.consuming.decoding import decoding_options  # noqa: PLC0415 - for schemas alone
+
+    return decoding_options()
 
 
 @contextmanager
@@ -146,6 +160,8 @@ def _reporting(client: "Client", topic: str, output: "MessageOutput") -> Iterato
         output.give_up()
         if isinstance(error, RangeDamaged):
             error.hint = _skip_hint(topic, error)
+        elif isinstance(error, ValueUnreadable):
+            error.hint = _behind_hint(error)
         raise
 
 
@@ -155,6 +171,11 @@ def _skip_hint(topic: str, error: RangeDamaged) -> str:
     found = re.search(rf"/{re.escape(topic)}/([0-9]+)/", error.sentence)
     partition = f"--partition {found[1]} " if found else ""
     return "`--skip-damage` skips it" + ("" if behind is None else f", `{partition}--from {behind}` starts behind it")
+
+
+def _behind_hint(error: ValueUnreadable) -> str:
+    partition, offset = error.details.get("partition"), error.details.get("offset", 0)
+    return f"without `--schema` it is shown as it is; `--partition {partition} --from {offset + 1}` starts behind it"
 
 
 # --- without a group ---

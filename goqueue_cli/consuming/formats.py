@@ -132,8 +132,8 @@ def record(message: Message) -> dict[str, Any]:
     made["headers"] = _headers(message)
     if (origin := message.delayed_offset) is not None:
         made["delayed_offset"] = origin
-    if isinstance(message, Delivered):
-        made["attempt"] = message.attempt
+    if (attempt := getattr(message, "attempt", None)) is not None:
+        made["attempt"] = attempt
     return made
 
 

@@ -50,7 +50,7 @@ class _Member:
         """Write messages and ack each after it was written; a terminal gets them one by one."""
         for batch in self._consumer.batches():
             messages = batch.messages[: self._left]
-            if terminal.is_terminal() or len(messages) < len(batch):
+            if terminal.is_terminal() or self._outlet.decodes or len(messages) < len(batch):
                 self._show_each(messages)
             else:
                 self._outlet.put(messages)

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from goqueue.console import terminal
 from goqueue.console.session import Session
@@ -49,8 +50,10 @@ def form_of(text: str | None, session: Session, *, leased: bool) -> OutputForm:
 class MessageOutput:
     """Writes messages to stdout."""
 
-    def __init__(self, form: OutputForm) -> None:
+    def __init__(self, form: OutputForm, *, decodes: bool = False) -> None:
         self.count = 0
+        self.decodes = decodes
+        """Whether values and keys are shown as JSON of their schemas."""
         self.beside: Callable[[], AbstractContextManager[None]] = nullcontext
         """A context to write in, if a status line is on the same terminal."""
         self._form = form
@@ -60,6 +63,18 @@ class MessageOutput:
 
         After ^C, every counted message was begun, and `finish` completes the output.
         """
+        if not self.decodes:
+            self._put(messages)
+            return
+        from goqueue_cli.consuming.decoding import DecodedMessage  # noqa: PLC0415 - for schemas alone
+
+        decoded: list[Any] = []
+        try:
+            decoded.extend(map(DecodedMessage, messages))
+        finally:
+            self._put(decoded)  # those before one that cannot be decoded, too
+
+    def _put(self, messages: Messages) -> None:
         pieces, between = self._form.render(messages), self._form.between
         if terminal.is_terminal():
             for piece in pieces:

@@ -21,12 +21,14 @@ from goqueue.limits import MIB
 from goqueue.quantities import format_count, quoted
 from goqueue_cli.publishing import sources
 from goqueue_cli.publishing.rate import paced
+from goqueue_cli.publishing.schema_values import SchemaFlags
 from goqueue_cli.publishing.sources import MessageChunk, Shared
-from goqueue_cli.publishing.stream import Share, in_one_transaction, publish_stream, publish_whole, refuse_violations
+from goqueue_cli.publishing.stream import Share, in_one_transaction, publish_stream, publish_whole, send_all
 
 if TYPE_CHECKING:
     from goqueue.client import Nanoseconds, Producer
 
+_BATCHES: dict[str, Any] = {"batch_messages": 10_000, "batch_bytes": MIB}
 _SHOWN = 10
 """Messages that --dry-run shows."""
 
@@ -110,6 +112,7 @@ def publish(
     values: _Values = None,
     *,
     options: PublishOptions,
+    schemas: SchemaFlags,
     dry_run: DryRunFlag = False,
     session: Session,
 ) -> None:
@@ -125,15 +128,18 @@ def publish(
       goqueue-cli publish orders --template 'order %n' --count 1000 --rate 50
       goqueue-cli publish reminders 'take the cake out' --delay 40m
       goqueue-cli publish orders --file orders.txt --transactional-id import-7
+      goqueue-cli publish orders '{"id": 17}' --schema orders.avsc
 
     Messages are durable when the command ends with 0. A newline ends a line; no other byte is changed. A template has
     %n number, %r{1,6} random whole number, %x{8} random digits, %u UUID, %T time and %%; without --count it makes one
     message, and with --rate alone it continues until ^C. Messages with --delay or --at are durable at once and
     invisible until they are due; `goqueue-cli delayed` shows and changes them. With --transactional-id readers see all
-    messages at the end, or none: a failure or ^C aborts; the maximum duration is 15 minutes.
+    messages at the end, or none: a failure or ^C aborts; the maximum duration is 15 minutes. With --schema values are
+    JSON, with text for times and base64 for bytes, and a file is registered for the topic.
     """
     reject_empty_names(topic)
     _check(values, options)
+    schemas.check()
     chunks, share = _chunks(values, options)
     if dry_run:
         rows = [_planned_row(*message, named=session.output == "name") for message in islice(_each(chunks), _SHOWN)]
@@ -148,8 +154,9 @@ def publish(
         _naming(topic),
     ):
         producer = client.producer(
-            batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout, transactional_id=name
+            delivery_timeout=session.timeout, transactional_id=name, **_BATCHES, **schemas.serializers(client)
         )
+        chunks = schemas.decoded(chunks)
         if values:
             _publish_values(producer, topic, chunks, name, session)
             return
@@ -179,9 +186,7 @@ def _publish_values(
     """Publish the messages of the command line, and write a row for each with its place."""
     transaction = producer if transactional_id is None else in_one_transaction(producer, topic, transactional_id)
     with transaction as opened:
-        sent = [chunk.send(opened, topic) for chunk in chunks]
-        if transactional_id is None:
-            refuse_violations(sent, topic)
+        sent = send_all(chunks, opened, topic, is_whole=transactional_id is not None)
         receipts = [receipt for deliveries in sent for receipt in deliveries.result()]
     rows = [
         {

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goqueue.console import terminal
 from goqueue.console.failure import UsageInvalid
@@ -30,10 +30,10 @@ class Shared(NamedTuple):
 
 
 class MessageChunk(NamedTuple):
-    """Values, optional keys and shared properties; a value of None is a tombstone."""
+    """Values, optional keys and shared properties: bytes, or values of a schema. A value of None is a tombstone."""
 
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes] | None
+    values: Sequence[Any]
+    keys: Sequence[Any] | None
     shared: Shared
 
     def cut(self, first: int, end: int) -> "MessageChunk":

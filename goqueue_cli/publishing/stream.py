@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[MessageChu
     progress = PublishProgress("published", share)
     try:
         for chunk in chunks:
-            tally.add(chunk.send(producer, topic))
+            tally.send(chunk, producer, topic)
             progress.show(tally.handed_over, tally.published)
         producer.close()
         tally.settle()
@@ -54,16 +54,26 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[MessageChu
     return tally.published
 
 
-def refuse_violations(sent: Sequence["Deliveries"], topic: str) -> None:
-    """Raise if messages do not match the schemas of their topic, and report how many others were published."""
-    tally = _Tally()
-    for deliveries in sent:
+def send_all(
+    chunks: Iterator[MessageChunk], producer: "Producer | Transaction", topic: str, *, is_whole: bool
+) -> list["Deliveries"]:
+    """Send all messages, or in a transaction none if one is invalid.
+
+    Raises if messages do not match their schemas, and reports how many others were published.
+    """
+    tally, sent = _Tally(), list["Deliveries"]()
+    for chunk in chunks:
+        with suppress(SchemaViolation):
+            sent += tally.send(chunk, producer, topic)
+        if is_whole and (refusal := tally.violations.refusal()) is not None:
+            raise refusal
+    while not is_whole and tally.is_open:
         with suppress(GoQueueError):
-            tally.count(deliveries)
-    refusal = tally.violations.refusal()
-    if refusal is not None:
+            tally.settle()
+    if (refusal := tally.violations.refusal()) is not None:
         terminal.say(f"{tally} published to {topic}")
         raise refusal
+    return sent
 
 
 def publish_whole(
@@ -74,8 +84,10 @@ def publish_whole(
     try:
         with in_one_transaction(producer, topic, transactional_id) as transaction:
             for chunk in chunks:
-                tally.add(chunk.send(transaction, topic))
+                tally.send(chunk, transaction, topic)
                 progress.show(tally.handed_over, tally.published)
+    except SchemaViolation as error:
+        raise tally.violations.refusal() or error from None
     finally:
         progress.clear()
     tally.settle()
@@ -100,28 +112,47 @@ class _Tally:
         self.published = 0
         self.handed_over = 0
         self.violations = Violations()
-        self._counted = 0
-        self._under_way: deque[Deliveries] = deque()
+        self._under_way: deque[tuple[int, Deliveries]] = deque()
+        """With the number of messages before them."""
 
     @property
     def is_open(self) -> bool:
         return bool(self._under_way)
 
-    def add(self, deliveries: "Deliveries") -> None:
+    def send(self, chunk: MessageChunk, producer: "Producer | Transaction", topic: str) -> list["Deliveries"]:
+        """Hand a chunk to a producer. What its serializer refuses is left out, and raised at the end."""
+        refused: SchemaViolation | None = None
+        sent = []
+        while chunk.values:
+            try:
+                sent.append(self._handed_over(chunk.send(producer, topic)))
+                break
+            except SchemaViolation as error:
+                refused, (first, *_) = error, error.details["invalid_indexes"]
+            if first:
+                sent.append(self._handed_over(chunk.cut(0, first).send(producer, topic)))
+            self.violations.add({0: refused}, self.handed_over)
+            self.handed_over += 1
+            chunk = chunk.cut(first + 1, len(chunk.values))
+        while self._under_way and self._under_way[0][1].done():
+            self._count(*self._under_way.popleft())
+        if refused is not None:
+            raise refused
+        return sent
+
+    def _handed_over(self, deliveries: "Deliveries") -> "Deliveries":
+        self._under_way.append((self.handed_over, deliveries))
         self.handed_over += len(deliveries)
-        self._under_way.append(deliveries)
-        while self._under_way and self._under_way[0].done():
-            self.count(self._under_way.popleft())
+        return deliveries
 
     def settle(self) -> None:
         """Count the rest, after the producer was closed."""
         while self._under_way:
-            self.count(self._under_way.popleft())
+            self._count(*self._under_way.popleft())
 
-    def count(self, deliveries: "Deliveries") -> None:
+    def _count(self, before: int, deliveries: "Deliveries") -> None:
         failed = deliveries.exceptions()
-        self.violations.add(failed, self._counted)
-        self._counted += len(deliveries)
+        self.violations.add(failed, before)
         self.published += len(deliveries) - len(failed)
         if failed:
             raise failed[min(failed)]

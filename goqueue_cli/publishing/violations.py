@@ -46,5 +46,5 @@ class Violations:
 
 
 def _cells(number: int, row: Mapping[str, Any], error: SchemaViolation) -> tuple[str, ...]:
-    texts = (row.get("place", "-"), row.get("path", "-"), row.get("problem", error.sentence))
+    texts = (row.get("place", "-"), row.get("path") or "-", row.get("problem", error.sentence))
     return str(number), *(" ".join(str(text).split()) for text in texts)

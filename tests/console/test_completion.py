@@ -203,6 +203,14 @@ def test_transactional_ids_are_names(broker: LocalBroker, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("patient")
+def test_subjects_are_names(broker: LocalBroker, tmp_path: Path) -> None:
+    assert ask(broker.url, "POST", "/subjects/orders-value/versions", {"schema": '"string"'}).status == 200
+    there = {"GOQUEUE_SERVER": broker.url, "XDG_CACHE_HOME": str(tmp_path), "GOQUEUE_CONFIG": NO_CONTEXTS}
+    for line in ("publish orders --schema or", "publish orders --key-schema=or", "schema describe "):
+        assert proposals(PROGRAM, f"goqueue-cli {line}", there) == [("orders-value", "")]
+
+
+@pytest.mark.usefixtures("patient")
 def test_names_are_cached_for_each_broker_and_key(broker: LocalBroker, tmp_path: Path) -> None:
     create(broker.url, "orders")
     assert names("topics", "", [], tmp_path, GOQUEUE_SERVER=broker.url) == ["orders"]

@@ -50,6 +50,7 @@ class TopicEncoder(NamedTuple):
     subject: str
     id: int
     prefix: bytes
+    header_name: str
     header: tuple[str, str] | None
     encode: Callable[[Any], bytes]
     expires_at: float
@@ -178,12 +179,12 @@ class SchemaSerializer:
             kept = parsed, self._compile(parsed)
             self._compiled.put(id(parsed), kept)
         indexes = self._indexes(parsed)
-        prefix, header = b"", None
+        prefix, name, header = b"", _HEADERS[field], None
         if self._id_in == "prefix":
             prefix = framing.encode_prefix(number, indexes)
         else:
-            header = (_HEADERS[field], framing.encode_header(number, indexes or framing.FIRST_MESSAGE))
-        return TopicEncoder(topic, subject, number, prefix, header, kept[1].encode, expires_at)
+            header = (name, framing.encode_header(number, indexes or framing.FIRST_MESSAGE))
+        return TopicEncoder(topic, subject, number, prefix, name, header, kept[1].encode, expires_at)
 
     def _compile(self, parsed: ParsedSchema) -> PayloadEncoder:
         raise NotImplementedError

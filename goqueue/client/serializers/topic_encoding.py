@@ -35,18 +35,21 @@ class BoundEncoding(NamedTuple):
                 values = [None if one is None else value.payload(one, "value", at) for at, one in enumerate(values)]
         if self.key is not None and keys is not None:
             keys = [None if one is None else self._encoded_key(one, at) for at, one in enumerate(keys)]
-        added = [one.header for one in self if isinstance(one, TopicEncoder) and one.header is not None]
-        return values, keys, _with(headers, added) if added else headers
+        return values, keys, self._with_ids(headers)
+
+    def _with_ids(self, headers: Headers | None) -> Headers | None:
+        """Return headers with the ids of schemas, and without those of copied messages."""
+        encoders = [one for one in self if isinstance(one, TopicEncoder)]
+        added = [one.header for one in encoders if one.header is not None]
+        if not added and not headers:
+            return headers
+        pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+        names = {one.header_name for one in encoders}
+        return [*added, *((name, value) for name, value in pairs if name not in names)]
 
     def _encoded_key(self, key: Any, index: int) -> Any:
         assert self.key is not None
         return self.key.payload(key, "key", index or None) if isinstance(self.key, TopicEncoder) else self.key(key)
-
-
-def _with(headers: Headers | None, added: list[tuple[str, str]]) -> Headers:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    names = {name for name, _ in added}
-    return [*added, *((name, value) for name, value in pairs if name not in names)]
 
 
 class TopicEncoding:

@@ -128,10 +128,12 @@ def _converted(one: AvroType, convert: Convert, write: Write) -> Write:
 
 
 def _record(one: AvroType, steps: Sequence[tuple[str, Write, bytes | None]]) -> Write:
+    known = {name for name, _, _ in steps}
+
     def record(out: bytearray, value: Any) -> None:
         fields = value if type(value) is dict else fields_of(value)
         if fields is None:
-            raise wrong_type(value, f"a record {one.name}: a dict, a dataclass, or a model of msgspec or pydantic")
+            raise wrong_type(value, f"a record {one.name}, such as a dict")
         count, name = 0, ""
         try:
             for name, write, default in steps:
@@ -141,12 +143,16 @@ def _record(one: AvroType, steps: Sequence[tuple[str, Write, bytes | None]]) -> 
                 elif default is not None:
                     out += default
                 else:
-                    raise ValueMismatch("the field is missing, and has no default")
+                    break
+            else:
+                name = ""
         except ValueMismatch as mismatch:
             mismatch.path.append(name)
             raise
-        if count < len(fields):
+        if count < len(fields) and not fields.keys() <= known:
             raise _unknown_field(one, fields)
+        if name:
+            raise ValueMismatch("the field is missing, and has no default", name)
 
     return record
 
