@@ -59,21 +59,21 @@ async def _refuse(call: ApiCall, meter: TenantMeter, work: Work, error: GoQueueE
 
 async def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResponse:
     query: PublishQuery = call.query
-    body = call.request.body
+    size, stored = len(call.request.body), 0.0
     try:
-        check_messages(call, meter)
+        if meter.checks_messages:
+            check_messages(call, meter)
         messages = len(call.body.messages) if call.body is not None else count_frames(call, meter)
         if query.begin:
             admit_transaction(call, meter)
-        meter.charge_publish(messages, len(body))
+        meter.charge_publish(messages, size)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)
-    size, stored = len(body), 0.0
     try:
         answer: PublishResponse = await work
         results = answer.results
-        failed = sum(one.error is not UNSET or one.duplicate is True for one in results)
-        stored = 1 - failed / len(results)
+        failed = sum([one.error is not UNSET or one.duplicate is True for one in results])
+        stored = 1 - failed / len(results) if failed else 1.0
         return answer
     finally:
         meter.finish_publish(messages, size, stored)
@@ -82,7 +82,8 @@ async def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResp
 async def _publish_in_transaction(call: ApiCall, meter: TenantMeter, work: Work) -> TransactionPublishResponse:
     size, stored = len(call.request.body), 0.0
     try:
-        check_messages(call, meter)
+        if meter.checks_messages:
+            check_messages(call, meter)
         meter.charge_publish(1, size)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)

@@ -201,21 +201,12 @@ class ApiCall:
     query: Any = None
     body: Any = None
     access: Access = UNRESTRICTED
+    meter: TenantMeter | None = None
+    """The use of quotas by the tenant of the request; None outside of a tenant's world."""
 
     @property
     def runtime(self) -> Runtime:
         return self.app.runtime
-
-    @property
-    def meter(self) -> TenantMeter | None:
-        """The use of quotas by the tenant of the request; None outside of a tenant's world."""
-        meters = self.app.meters
-        return None if meters is None else meters.of(self.access.tenant)
-
-    def admit_connection(self) -> None:
-        """Count the connection of the request for its tenant. Raises QuotaExceeded."""
-        if self.app.meters is not None:
-            self.app.meters.admit_connection(self.access.tenant, self.request.peer)
 
     def count_read(self, topic: str, messages: int, size: int) -> None:
         """Count messages that are handed out."""

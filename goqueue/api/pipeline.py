@@ -49,8 +49,8 @@ class RequestPipeline:
             gate = self._context.gate
             if gate is not None:  # after the route is known, before the body is decoded
                 call.access = gate.admit(row.permission, parameters, request)
-                if call.access.tenant:
-                    call.admit_connection()
+                if (meters := self._context.meters) is not None and (tenant := call.access.tenant):
+                    call.meter = meters.admit(tenant, request.peer)
         except GoQueueError as error:
             return self._refusal(request, error)
         answer = self._answer(row, call)
@@ -101,8 +101,8 @@ class RequestPipeline:
 
 def _guarded(row: Endpoint, call: ApiCall, gate: RequestGate, work: Awaitable[Any]) -> Awaitable[Any]:
     """Return the work of a handler, charged to its tenant, and ended or recorded as its row says."""
-    if row.charge is not None and (meter := call.meter) is not None:
-        work = row.charge(call, meter, work)
+    if call.meter is not None and row.charge is not None:
+        work = row.charge(call, call.meter, work)
     if row.is_guarded:
         work = gate.guarded(call.access, work, f"{row.method} {row.path}" if row.is_change else None, _subject(call))
     return work

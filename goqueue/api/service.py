@@ -121,6 +121,7 @@ class BrokerService:
             self._tenant_runner = TenantRunner(self.runtime)
             broker, defaults = self.runtime.broker, self.config.quotas.limits()
             self.context.usage = UsageRunner(self.runtime, broker.usage_log, defaults)
+            self.context.scraper.usage = self.context.gatherer.usage = self.context.usage
             self.context.meters = self._observer.meters = self.context.usage.meters
         self._lag.start()
         self._sampler.start()

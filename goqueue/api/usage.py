@@ -2,7 +2,7 @@
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import msgspec
@@ -13,11 +13,7 @@ from goqueue.api.fields import Time
 from goqueue.api.http.message import HttpResponse
 from goqueue.api.problems import invalid
 from goqueue.api.tenants import own_tenant, tenants_of
-from goqueue.broker.tenants import quotas as kinds
-from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
-from goqueue.broker.tenants.naming import prefix_of
-from goqueue.broker.tenants.quotas import KINDS
 from goqueue.broker.tenants.usage import UsageRecorder
 from goqueue.broker.tenants.usage_history import UsagePeriod, UsageStep, add_up, read_hours
 from goqueue.broker.tenants.usage_records import HOUR_NS, HOURS_KEPT, UsageHour
@@ -26,6 +22,10 @@ from goqueue.quantities import format_time
 _CSV = "text/csv"
 _DAYS = 30
 _PERIODS_MAX = 50_000
+_TOTALS = (
+    *("published_messages", "published_bytes", "consumed_messages", "consumed_bytes"),
+    *("storage_bytes", "topics", "partitions", "connections"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +116,20 @@ class UsageReportResponse(Struct):
 
 async def of_tenant(call: ApiCall, query: UsageQuery) -> TenantUsageResponse | HttpResponse:
     tenant = own_tenant(call).id
-    recorder = (await UsageMeasures.now(call)).recorder
+    measures = await UsageMeasures.now(call)
     periods = await _periods(call, query, tenant)
     if _wants_csv(call):
         return _as_csv(periods)
-    messages, size = recorder.published(tenant)
-    hour = recorder.hours[tenant]
-    meter = recorder.meters.of(tenant)
+    meter, usage = measures.meters.of(tenant), call.app.usage
     assert meter is not None, "a tenant has a meter"
-    used = quota_use(call, meter)
+    assert usage is not None, "it was measured by it"
+    use = usage.use_of(meter)
     return TenantUsageResponse(
         tenant_id=tenant,
-        published_messages=messages,
-        published_bytes=size,
-        consumed_messages=hour.consumed_messages_before + hour.consumed_messages,
-        consumed_bytes=hour.consumed_bytes_before + hour.consumed_bytes,
-        storage_bytes=hour.storage_bytes,
-        topics=hour.topics,
-        partitions=hour.partitions,
-        connections=meter.connections,
-        percentages={one.quota: one.percent for one in used if one.percent is not None},
+        **{name: getattr(use, name) for name in _TOTALS},
+        percentages={one.quota: one.percent for one in use.quotas if one.percent is not None},
         violations=dict(meter.violations.refused),
-        quotas=used,
+        quotas=[QuotaUseJson(**asdict(one)) for one in use.quotas],
         periods=periods,
     )
 
@@ -147,45 +139,6 @@ async def report(call: ApiCall, query: UsageQuery) -> UsageReportResponse | Http
     await UsageMeasures.now(call)
     periods = await _periods(call, query, None)
     return _as_csv(periods) if _wants_csv(call) else UsageReportResponse(periods)
-
-
-def quota_use(call: ApiCall, meter: TenantMeter) -> list[QuotaUseJson]:
-    """Return all quotas of a tenant and what is used of them."""
-    used, quotas = _used(call, meter), meter.quotas
-    now_ns = call.runtime.clock.monotonic_ns()
-    rows: list[QuotaUseJson] = []
-    for name in KINDS:
-        limit, amount = quotas.limits.get(name), used.get(name)
-        rows.append(
-            QuotaUseJson(
-                quota=name,
-                limit=limit,
-                soft_limit=quotas.soft.get(name),
-                used=amount,
-                percent=None if limit is None or amount is None else round(100 * amount / limit, 1) if limit else 100.0,
-                violations=meter.violations.refused[name],
-                warnings=meter.violations.warned[name],
-                throttled_seconds=round(meter.violations.throttled_seconds(name, now_ns), 1),
-            )
-        )
-    return rows
-
-
-def _used(call: ApiCall, meter: TenantMeter) -> dict[str, float]:
-    """Return the use of each quota that one can use up."""
-    broker, recorder, prefix = call.runtime.broker, UsageMeasures.of(call).recorder, prefix_of(meter.tenant)
-    hour = recorder.hours.get(meter.tenant) or UsageHour(tenant=meter.tenant, hour=0)
-    return {
-        **recorder.rates.get(meter.tenant, {}),
-        kinds.STORAGE_BYTES: meter.stored_bytes,
-        kinds.IN_FLIGHT_BYTES: meter.in_flight_bytes,
-        kinds.TOPICS: hour.topics,
-        kinds.TOTAL_PARTITIONS: hour.partitions,
-        kinds.CONNECTIONS: meter.connections,
-        kinds.LONG_POLLS: meter.waiting,
-        kinds.GROUPS: sum(one.group.startswith(prefix) for one in broker.groups.groups()),
-        kinds.OPEN_TRANSACTIONS: sum(one.id.startswith(prefix) for one in broker.transactions.open_ones()),
-    }
 
 
 async def hours_between(call: ApiCall, start_ns: int, end_ns: int, tenant: str | None) -> list[UsageHour]:

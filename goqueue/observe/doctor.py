@@ -12,6 +12,7 @@ from goqueue.limits import DOCTOR_FINDINGS_MAX
 from goqueue.observe import backup_findings as backups
 from goqueue.observe import broker_findings as broker
 from goqueue.observe import group_findings as groups
+from goqueue.observe import quota_findings as quotas
 from goqueue.observe import schema_findings as schemas
 from goqueue.observe import tls_findings as tls
 from goqueue.observe.facts import BrokerFacts
@@ -116,6 +117,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
         lambda facts: f"{format_count(facts.checked_topics, 'topic')} checked, all of them against schemas that exist",
         (schemas.subject_empty,),
     ),
+    DoctorCheck("quotas", "no tenant is near a quota", (quotas.quota_throttled, quotas.quota_near)),
     DoctorCheck(
         "transactions",
         lambda facts: f"{format_count(facts.transactions_open)} open, none of them blocks readers for long",

@@ -282,6 +282,21 @@ class TransactionFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaFacts:
+    """A quota of a tenant that is nearly used up, over its soft limit, or refuses requests."""
+
+    tenant: str
+    quota: str
+    used: float = 0.0
+    limit: float | None = None
+    soft_limit: float | None = None
+    percent: float = 0.0
+    is_rate: bool = False
+    violations: int = 0
+    throttled_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
     """Everything that the doctor examines."""
 
@@ -307,6 +322,8 @@ class BrokerFacts:
     checked_topics: int = 0
     """Topics whose messages are checked against schemas."""
     empty_subjects: tuple[EmptySubject, ...] = ()
+    quotas: tuple[QuotaFacts, ...] = ()
+    """Those that may be a problem."""
     transactions_open: int = 0
     transactions: tuple[TransactionFacts, ...] = ()
     """Transactions that may have a problem."""

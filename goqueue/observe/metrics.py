@@ -33,6 +33,7 @@ from goqueue.observe.state_metrics import (
     limit_label_values,
     name_samples,
 )
+from goqueue.observe.tenant_metrics import TENANT_METRICS, TenantMetrics
 
 MetricKind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -152,6 +153,10 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_schema_refused_messages": MetricDescription(
         "counter", "Those that were invalid, by the reason of their first problem.", ("reason",)
     ),
+    **{
+        f"goqueue_tenant_{name}": MetricDescription(kind, text, ("tenant", *more))
+        for name, kind, text, more in TENANT_METRICS
+    },
     "goqueue_trace_spans_exported": MetricDescription(
         "counter", "Spans that a target of exported traces has taken.", ("target",)
     ),
@@ -227,7 +232,7 @@ class Metrics:
         """`log_sizes` returns bytes on disk by topic; each scrape calls it."""
         self.version = version
         self.log_sizes = log_sizes
-        self.groups = GroupMetrics()
+        self.groups, self.tenants = GroupMetrics(), TenantMetrics()
         self.rebalance_seconds = Histogram()
         self.delayed_late_seconds = Histogram()
         self.delayed_pending: Mapping[str, int] = {}
@@ -383,6 +388,7 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
     yield "goqueue_log_size_bytes", name_samples(limit_label_values(metrics.log_sizes(), OTHER_LABEL))
     yield from metrics.groups.collect()
     yield from metrics.transactions.collect()
+    yield from metrics.tenants.collect()
     yield "goqueue_delayed_pending_messages", name_samples(limit_label_values(metrics.delayed_pending, OTHER_LABEL))
     yield "goqueue_alerts_firing", name_samples(metrics.alerts_firing)
     yield "goqueue_alert_deliveries", name_samples(metrics.alert_deliveries)

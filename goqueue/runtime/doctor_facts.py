@@ -63,7 +63,9 @@ from goqueue.observe.history import History
 from goqueue.observe.process_metrics import open_files, open_files_max
 from goqueue.runtime.event_loop import TimeSlices
 from goqueue.runtime.group_facts import group_facts
+from goqueue.runtime.quota_facts import quota_facts
 from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.usage_runner import UsageRunner
 from goqueue.storage.segment_scan import Damage
 
 _STATM = Path("/proc/self/statm")
@@ -153,6 +155,8 @@ class DoctorFactsCollector:
         self._connections_wanted = connections_wanted
         self._tls = tls
         self._backups = backups
+        self.usage: UsageRunner | None = None
+        """Set if the broker has tenants."""
         self._lock = asyncio.Lock()
         self._begun = 0
         self._facts: tuple[int, BrokerFacts] | None = None
@@ -197,6 +201,7 @@ class DoctorFactsCollector:
             delayed=tuple(late),
             checked_topics=sum(bool(topic.validation) for topic in runtime.broker.topics.values()),
             empty_subjects=tuple(_empty_subjects(runtime.broker)),
+            quotas=() if self.usage is None else tuple(quota_facts(self.usage)),
             transactions_open=runtime.broker.transactions.open_count,
             transactions=await transaction_facts(runtime.broker, slices),
         )

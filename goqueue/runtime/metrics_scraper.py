@@ -16,9 +16,11 @@ from goqueue.observe.state_metrics import (
     GroupStateLabel,
     TransactionMetricsInput,
 )
+from goqueue.observe.tenant_metrics import TenantMetricValues
 from goqueue.runtime.event_loop import TimeSlices
 from goqueue.runtime.group_survey import CursorLag, GroupSnapshot, walk_groups
 from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.usage_runner import UsageRunner
 from goqueue.storage.frame import PRIORITIES
 
 
@@ -29,6 +31,8 @@ class MetricsScraper:
         self._runtime = runtime
         self._metrics = metrics
         self._lock = asyncio.Lock()
+        self.usage: UsageRunner | None = None
+        """Set if the broker has tenants."""
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """Return the current metrics and their content type."""
@@ -41,6 +45,8 @@ class MetricsScraper:
         async with self._lock:
             metrics.groups.numbers = await collect_group_metrics(runtime.broker)
             metrics.transactions = await collect_transaction_metrics(runtime.broker)
+            if self.usage is not None:
+                metrics.tenants.numbers = tenant_metrics(self.usage)
             metrics.delayed_pending = runtime.broker.delay_scheduler.pending()
             metrics.delayed_overdue_seconds = await collect_overdue_seconds(runtime)
             metrics.delayed_outcomes = dict(runtime.broker.delay_scheduler.outcomes)
@@ -59,6 +65,23 @@ class MetricsScraper:
             metrics.logs_fenced = sum(log.fence is not None for log in list(runtime.store.logs.values()))
             metrics.in_flight_limit_bytes = runtime.settings.in_flight_bytes
             return metrics.scrape()
+
+
+def tenant_metrics(usage: UsageRunner) -> list[TenantMetricValues]:
+    """Return the numbers of all tenants, as of the last sample of their usage."""
+    return [
+        TenantMetricValues(
+            tenant=one.tenant,
+            published_messages=one.published_messages,
+            published_bytes=one.published_bytes,
+            consumed_messages=one.consumed_messages,
+            consumed_bytes=one.consumed_bytes,
+            storage_bytes=one.storage_bytes,
+            percents={use.quota: use.percent for use in one.quotas if use.percent is not None},
+            violations={use.quota: use.violations for use in one.quotas if use.violations},
+        )
+        for one in usage.uses()
+    ]
 
 
 async def collect_group_metrics(broker: Broker) -> GroupMetricsInput:

@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
-from goqueue.broker.tenants.naming import tenant_of
+from goqueue.broker.tenants.naming import prefix_of, tenant_of
+from goqueue.broker.tenants.quota_use import TenantUse, tenant_use
 from goqueue.broker.tenants.usage import Occupancy, UsageRecorder
 from goqueue.broker.tenants.usage_records import HOUR_NS
 from goqueue.clock import NANOSECONDS
@@ -75,6 +78,23 @@ class UsageRunner:
                 one_of.storage_bytes += delayed.log.size
             await slices.rest()
         return found
+
+    def uses(self) -> list[TenantUse]:
+        """Return the use of all tenants, as of the last sample."""
+        broker, now_ns = self._runtime.broker, self._runtime.clock.monotonic_ns()
+        groups = Counter(tenant_of(one.group) for one in broker.groups.groups())
+        opened = Counter(tenant_of(one.id) for one in broker.transactions.open_ones())
+        return [
+            tenant_use(self.recorder, meter, groups[meter.tenant], opened[meter.tenant], now_ns)
+            for meter in self.meters.all()
+        ]
+
+    def use_of(self, meter: TenantMeter) -> TenantUse:
+        """Return the use of one tenant, as of the last sample."""
+        broker, prefix = self._runtime.broker, prefix_of(meter.tenant)
+        groups = sum(one.group.startswith(prefix) for one in broker.groups.groups())
+        opened = sum(one.id.startswith(prefix) for one in broker.transactions.open_ones())
+        return tenant_use(self.recorder, meter, groups, opened, self._runtime.clock.monotonic_ns())
 
     async def record(self) -> None:
         """Record what has changed, and wait until that is durable."""

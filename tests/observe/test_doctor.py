@@ -30,6 +30,7 @@ from goqueue.observe.facts import (
     LostRecords,
     PoisonMessage,
     ProcessFacts,
+    QuotaFacts,
     StartFacts,
     TlsFacts,
     TransactionFacts,
@@ -279,6 +280,21 @@ def test_backup_is_old_by_its_schedule_or_after_a_missed_night() -> None:
     assert {hours: at(hours) for hours in (1, 35, 37, 150)} == {1: None, 35: None, 37: "warning", 150: "critical"}
     assert {hours: at(hours, 6) for hours in (11, 13, 49)} == {11: None, 13: "warning", 49: "critical"}
     assert at(None) == "critical", "it has run for ten days"
+
+
+def test_quotas_are_found_near_their_limit_and_when_they_throttle_for_long() -> None:
+    near = QuotaFacts(tenant="a", quota="max_storage_bytes", used=80, limit=100, percent=80)
+    levels = {79.9: None, 80.0: "note", 100.0: "warning"}
+    facts = {percent: replace(WELL, quotas=(replace(near, percent=percent),)) for percent in levels}
+    assert {percent: severity(one, "quota_near") for percent, one in facts.items()} == levels
+    rate = replace(near, quota="publish_rate_limit", percent=100, is_rate=True)
+    assert severity(replace(WELL, quotas=(rate,)), "quota_near") is None, "a rate is used up for a moment"
+    soft = replace(near, limit=None, soft_limit=50.0, percent=0)
+    (finding,) = found(replace(WELL, quotas=(soft,)), "quota_near")
+    assert (finding.severity, finding.sentence) == ("note", "it is over the soft limit of max_storage_bytes: 80 of 50")
+    for seconds, expected in ((299, None), (300, "warning")):
+        throttled = replace(rate, throttled_seconds=seconds)
+        assert severity(replace(WELL, quotas=(throttled,)), "quota_throttled") == expected
 
 
 def test_connections_lowered_by_the_file_limit_are_a_note() -> None:
@@ -618,6 +634,7 @@ ILL = BrokerFacts(
     backups=BackupFacts(
         target="/backups", verified_seconds=48.0 * HOUR, problem="no space", damaged=("20261120T031500Z-5f0c2a9b",)
     ),
+    quotas=(QuotaFacts(tenant="a", quota="max_topics", used=9, limit=9, percent=100, throttled_seconds=900),),
     refused=("a/3",),
     refusal="the disk is full",
     shut=(UnwritableLog(log="a/0", reason="x"), UnwritableLog(log="a/1", reason="y", is_open=False)),

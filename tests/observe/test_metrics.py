@@ -21,6 +21,7 @@ from goqueue.observe.state_metrics import (
     GroupMetricValues,
     TransactionMetricsInput,
 )
+from goqueue.observe.tenant_metrics import TenantMetricValues
 from goqueue.wire.trace_context import derived_trace_id
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
@@ -110,6 +111,25 @@ def test_counters_are_scraped() -> None:
     assert value(metrics, "goqueue_schema_checked_messages_total") == 8
     assert value(metrics, "goqueue_schema_refused_messages_total", reason="payload") == 3
     assert value(metrics, "goqueue_log_size_bytes", topic="orders") == 4096
+
+
+def test_tenant_counters_never_fall_and_labels_are_bounded() -> None:
+    metrics = Metrics("1")
+    many = [TenantMetricValues(tenant=f"t{number:04}", published_messages=1) for number in range(LABEL_VALUES_MAX)]
+    busy = TenantMetricValues(
+        tenant="z", published_messages=7, storage_bytes=9, percents={"max_topics": 50}, violations={"max_topics": 2}
+    )
+    metrics.tenants.numbers = [*many, busy]
+    assert value(metrics, "goqueue_tenant_published_messages_total", tenant="t0000") == 1
+    assert value(metrics, "goqueue_tenant_published_messages_total", tenant=OTHER_LABEL) == 7
+    violations = {"tenant": OTHER_LABEL, "quota": "max_topics"}
+    assert value(metrics, "goqueue_tenant_quota_violations_total", **violations) == 2
+    metrics.tenants.numbers = [*many, TenantMetricValues(tenant="zz", published_messages=1)]
+    assert value(metrics, "goqueue_tenant_published_messages_total", tenant=OTHER_LABEL) == 8
+    metrics.tenants.numbers = [busy]
+    assert value(metrics, "goqueue_tenant_quota_percent", tenant="z", quota="max_topics") == 50
+    assert value(metrics, "goqueue_tenant_storage_bytes", tenant="z") == 9
+    assert value(metrics, "goqueue_tenant_published_messages_total", tenant="t0000") is None
 
 
 def test_group_metrics_are_scraped() -> None:

@@ -15,7 +15,7 @@ _ENOUGH = 1 - 1e-6
 class TokenBucket:
     """Tokens of one rate. The caller passes the monotonic time."""
 
-    __slots__ = ("_at_ns", "_level", "burst", "rate")
+    __slots__ = ("_at_ns", "_level", "_per_ns", "burst", "rate")
 
     def __init__(self, rate: float, burst: float, now_ns: int) -> None:
         assert rate > 0, "a rate of nothing would never let a caller go on"
@@ -24,13 +24,19 @@ class TokenBucket:
         """Tokens per second."""
         self.burst = burst
         """Tokens that an unused bucket holds."""
+        self._per_ns = rate / NANOSECONDS
         self._level = burst
         self._at_ns = now_ns
 
     def take(self, amount: float, now_ns: int) -> bool:
         """Take a batch of tokens if at least one is there. False takes nothing."""
-        level = self.level(now_ns)
+        elapsed_ns, level = now_ns - self._at_ns, self._level  # as `level` does: this is called for each publish
+        self._at_ns = now_ns
+        if elapsed_ns > 0:
+            level += elapsed_ns * self._per_ns
+            level = min(level, self.burst)
         if level < _ENOUGH:
+            self._level = level
             return False
         self._level = level - amount
         return True
@@ -51,7 +57,7 @@ class TokenBucket:
         elapsed_ns = now_ns - self._at_ns
         self._at_ns = now_ns
         if elapsed_ns > 0:
-            self._level = min(self.burst, self._level + elapsed_ns * self.rate / NANOSECONDS)
+            self._level = min(self.burst, self._level + elapsed_ns * self._per_ns)
         return self._level
 
     def wait_seconds(self, now_ns: int) -> float:

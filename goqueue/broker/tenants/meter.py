@@ -110,7 +110,10 @@ class TenantMeter:
         self._in_flight_max = quotas.limits.get(kinds.IN_FLIGHT_BYTES)
         self._publish = (self._rates.get(kinds.PUBLISH_RATE), self._rates.get(kinds.PUBLISH_BYTES_RATE))
         self._consume = (self._rates.get(kinds.CONSUME_RATE), self._rates.get(kinds.CONSUME_BYTES_RATE))
-        self.note_storage(self.stored_bytes - self.in_flight_bytes)
+        self._is_publish_limited = self._publish != (None, None)
+        self.checks_messages = self.has_limit(kinds.MESSAGE_BYTES) or self.has_limit(kinds.DELAY_HOURS)
+        """True if sizes or delays of single messages are bounded."""
+        self.note_storage(self._stored_bytes + self._accepted_bytes)
 
     # --- publish ---
 
@@ -118,33 +121,40 @@ class TenantMeter:
         """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
         if self._is_full:
             raise self._full(size)
-        if (
-            self._in_flight_max is not None
-            and self.in_flight_bytes
-            and self.in_flight_bytes + size > self._in_flight_max
-        ):
-            raise self._too_many(kinds.IN_FLIGHT_BYTES, self.in_flight_bytes)
+        held = self.in_flight_bytes
+        if self._in_flight_max is not None and held and held + size > self._in_flight_max:
+            raise self._too_many(kinds.IN_FLIGHT_BYTES, held)
+        if self._is_publish_limited:
+            self._take_publish(messages, size)
+        self.in_flight_bytes = held + size
+        if self._storage_max is not None:
+            self._accepted_bytes += size
+            if self._stored_bytes + self._accepted_bytes >= self._storage_max:
+                self._is_full = True
+
+    def _take_publish(self, messages: int, size: int) -> None:
+        now_ns = self._monotonic_ns()
         by_count, by_size = self._publish
         if by_count is not None:
-            self._take(by_count, messages)
+            if by_count.soft is not None:
+                self._warn(by_count, messages, now_ns)
+            if by_count.hard is not None and not by_count.hard.take(messages, now_ns):
+                raise self._over(by_count, now_ns)
         if by_size is not None:
-            try:
-                self._take(by_size, size)
-            except QuotaExceeded:
+            if by_size.soft is not None:
+                self._warn(by_size, size, now_ns)
+            if by_size.hard is not None and not by_size.hard.take(size, now_ns):
                 if by_count is not None and by_count.hard is not None:
                     by_count.hard.give_back(messages)
-                raise
-        self.in_flight_bytes += size
-        self._accepted_bytes += size
-        if self._storage_max is not None and self._stored_bytes + self._accepted_bytes >= self._storage_max:
-            self._is_full = True
+                raise self._over(by_size, now_ns)
 
     def finish_publish(self, messages: int, size: int, stored: float) -> None:
         """End a charge, and give back the share that was not stored, or had been stored before."""
         self.in_flight_bytes -= size
         if stored == 1:
             return
-        self._accepted_bytes -= round(size * (1 - stored))
+        if self._storage_max is not None:
+            self._accepted_bytes -= round(size * (1 - stored))
         for limit, amount in zip(self._publish, (messages, size), strict=True):
             if limit is not None and limit.hard is not None:
                 limit.hard.give_back(amount * (1 - stored))
@@ -270,7 +280,7 @@ class TenantMeter:
 
     def note_storage(self, size: int) -> None:
         """Take a measurement of all logs of the tenant, those of delayed messages and dead letters included."""
-        self._stored_bytes, self._accepted_bytes = size, self.in_flight_bytes
+        self._stored_bytes, self._accepted_bytes = size, 0  # a log counts what is being written
         if self._storage_max is None:
             self._is_full = False
         elif size >= self._storage_max:
@@ -296,12 +306,16 @@ class TenantMeter:
         now_ns = self._monotonic_ns()
         self._warn(limit, amount, now_ns)
         if limit.hard is not None and not limit.hard.take(amount, now_ns):
-            self.violations.count(limit.kind.name, now_ns)
-            raise self._exceeded(limit, limit.hard.wait_seconds(now_ns))
+            raise self._over(limit, now_ns)
 
     def _warn(self, limit: RateLimit, amount: int, now_ns: int) -> None:
         if limit.soft is not None and not limit.soft.take(amount, now_ns):
             self.violations.warned[limit.kind.name] += 1
+
+    def _over(self, limit: RateLimit, now_ns: int) -> QuotaExceeded:
+        """Count a refusal by a rate, and return its error."""
+        self.violations.count(limit.kind.name, now_ns)
+        return self._exceeded(limit, 0.0 if limit.hard is None else limit.hard.wait_seconds(now_ns))
 
     def _exceeded(self, limit: RateLimit, seconds: float) -> QuotaExceeded:
         kind, wait = limit.kind, round(seconds, 3)

@@ -36,17 +36,18 @@ class TenantMeters:
         if peer:  # clients of a Unix socket have no address to tell them apart
             self._connections[peer] = None
 
-    def admit_connection(self, tenant: str, peer: str) -> None:
-        """Count the connection of a request, or raise QuotaExceeded."""
-        meter = self.of(tenant)
+    def admit(self, tenant: str, peer: str) -> TenantMeter | None:
+        """Return the meter of a request's tenant, and count its connection. Raises QuotaExceeded."""
+        meter = self._meters.get(tenant) or self.of(tenant)
         owner = self._connections.get(peer, meter)
         if owner is meter or meter is None:
-            return
+            return meter
         meter.admit_connection()
         if owner is not None:  # an operator who turns to another tenant
             owner.connections -= 1
         meter.open_connection()
         self._connections[peer] = meter
+        return meter
 
     def close_connection(self, peer: str) -> None:
         owner = self._connections.pop(peer, None)
