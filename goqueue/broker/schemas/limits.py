@@ -15,3 +15,5 @@ CHECK_PROBLEMS_MAX = 20  # messages of one batch that a refusal names
 CHECK_MESSAGE_PROBLEMS_MAX = 3  # named for each of them
 CHECK_BYTES_MAX = 256 * 1024 * 1024  # of uncompressed values in one batch: about a second
 CHECK_INDEXES_MAX = 1_000  # of invalid messages that a refusal lists, so that a client can send the others
+CHECK_EXPLAINED_BYTES_MAX = 1024 * 1024  # of invalid payloads in one batch: 1 MiB takes up to 0.2 s to explain
+CHECK_SCHEMAS_MAX = 100  # in one batch, which keeps them in memory until its end

@@ -14,9 +14,11 @@ from goqueue.broker.core.work import Work
 from goqueue.broker.schemas.compiled_schemas import CompiledSchema, CompiledSchemas
 from goqueue.broker.schemas.limits import (
     CHECK_BYTES_MAX,
+    CHECK_EXPLAINED_BYTES_MAX,
     CHECK_INDEXES_MAX,
     CHECK_MESSAGE_PROBLEMS_MAX,
     CHECK_PROBLEMS_MAX,
+    CHECK_SCHEMAS_MAX,
 )
 from goqueue.broker.schemas.records import VersionRecord
 from goqueue.broker.schemas.state import RegistryState
@@ -51,7 +53,7 @@ REFUSAL_REASONS: tuple[RefusalReason, ...] = (
 )
 
 
-_UNLISTED = (PayloadProblem("", "not listed"),)
+_UNEXPLAINED = (PayloadProblem("", "does not match its schema; why is not said, since others before it are too large"),)
 
 
 class _Refused(Exception):
@@ -142,7 +144,7 @@ class BatchCheck:
         self._prefix = prefix
         self._state = state
         self._targets: dict[tuple[bool, int | None], _Target] = {}
-        self._bytes = 0
+        self._bytes = self._explained_bytes = 0
         self.checked = 0
         self.invalid = 0
         """Messages with problems."""
@@ -209,9 +211,11 @@ class BatchCheck:
             return (), target.id
         if indexes is not None and schema.kind is SchemaKind.PROTOBUF:
             body = encode_message_indexes(indexes) + body
-        if self.invalid < CHECK_PROBLEMS_MAX:
-            return schema.validator.problems(body), target.id
-        return () if schema.validator.is_valid(body) else _UNLISTED, target.id
+        if self.invalid >= CHECK_PROBLEMS_MAX or self._explained_bytes > CHECK_EXPLAINED_BYTES_MAX:
+            return () if schema.validator.is_valid(body) else _UNEXPLAINED, target.id
+        problems = schema.validator.problems(body)
+        self._explained_bytes += len(body) if problems else 0
+        return problems, target.id
 
     def _uncompressed(self, value: bytes) -> bytes:
         try:
@@ -232,6 +236,10 @@ class BatchCheck:
     def _found(self, rule: ValidationRule, number: int | None) -> _Target:
         record = self._latest(rule) if number is None else self._version_with(rule, number)
         compiled = None
+        if len(self._targets) == CHECK_SCHEMAS_MAX:
+            raise RequestTooLarge(
+                f"one batch has messages of more than {CHECK_SCHEMAS_MAX} schemas", hint="send several batches"
+            )
         if rule.needs_schema:
             compiled = self._checker.compiled.get(record)
             if compiled is None:

@@ -142,6 +142,22 @@ def test_small_batch_that_is_huge_without_compression_is_refused(shop: Shop, mon
         shop.problem(*[message(packed, flags=COMPRESSED)] * 2, **PAYLOAD)
 
 
+def test_large_invalid_payloads_are_explained_up_to_a_limit_and_schemas_are_limited(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payload_checks, "CHECK_EXPLAINED_BYTES_MAX", 100)
+    monkeypatch.setattr(payload_checks, "CHECK_SCHEMAS_MAX", 2)
+    numbers = [shop.register("orders-value", f'{{"type":"integer","maximum":{most}}}') for most in (1, 2, 3)]
+    large = message(b'"%b"' % (b"x" * 200))
+    refusal = shop.refusal(large, large, **PAYLOAD)
+    assert refusal is not None
+    assert ["is not of type" in one["problem"] for one in refusal.details["problems"]] == [True, False]
+    each = [message(b"1", schema_id=str(number)) for number in numbers]
+    assert shop.problem(*each[:2], **PAYLOAD) == ""
+    with pytest.raises(RequestTooLarge):
+        shop.problem(*each, **PAYLOAD)
+
+
 def test_avro_and_protobuf_are_checked_in_each_form(shop: Shop) -> None:
     avro = shop.register("orders-value", AVRO_ORDER, "AVRO")
     assert shop.problem(message(encode_prefix(avro) + b"\x02"), **PAYLOAD) == ""
