@@ -74,8 +74,11 @@ class PayloadCheckRunner:
 
     def _prefix(self, topic: str) -> str:
         """Return what names of the topic's tenant begin with: its messages have no subjects of others."""
-        tenants, owner = self._runtime.broker.tenants, tenant_of(topic)
-        return prefix_of(owner) if tenants is not None and owner in tenants.state.tenants else ""
+        tenants = self._runtime.broker.tenants
+        if tenants is None:
+            return ""
+        owner = tenant_of(topic)
+        return prefix_of(owner) if owner in tenants.state.tenants else ""
 
     async def _load(self, needed: VersionRecord) -> None:
         """Compile a schema once for all checks that wait for it."""

@@ -123,8 +123,11 @@ class PayloadChecker:
 
 
 def latest_version(state: RegistryState, subject: str) -> VersionRecord | None:
-    live = [one for one in state.subjects.get(subject, {}).values() if not one.deleted]
-    return max(live, key=lambda one: one.version, default=None)
+    latest: VersionRecord | None = None
+    for one in state.subjects.get(subject, {}).values():
+        if not one.deleted and (latest is None or one.version > latest.version):
+            latest = one
+    return latest
 
 
 class BatchCheck:
