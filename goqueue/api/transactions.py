@@ -37,7 +37,7 @@ from goqueue.broker.transactions.records import EndedTransaction, TransactionSta
 from goqueue.broker.transactions.refusals import reason_text
 from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import ProducerNotFound
+from goqueue.errors import ProducerNotFound, SchemaViolation
 from goqueue.limits import (
     EPOCH_MAX,
     REASON_CHARACTERS_MAX,
@@ -289,7 +289,7 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
     encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=True)
     (content,) = encoder.encode_all([body])
     if topic.validation:
-        await call.app.payload_checks.check(topic, [content.frame], place="")
+        await _check(call, topic, content, body)
     is_delayed, count = content.due_ns is not None, 0
     while count != len(topic.partitions):  # partitions may be added while this waits
         count = len(topic.partitions)
@@ -302,6 +302,20 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
         await call.runtime.transaction_runner.offer(whose, chosen, [content.frame], body.sequence)
     )
     return TransactionPublishResponse(partition.number, placement.first_offset, placement.duplicate, is_delayed)
+
+
+async def _check(call: ApiCall, topic: Topic, content: EncodedMessage, body: TransactionPublishRequest) -> None:
+    """Check a message against its schema, unless it is a retry of one that was stored before the schema changed."""
+    try:
+        await call.app.payload_checks.check(topic, [content.frame], place="")
+    except SchemaViolation:
+        if body.sequence is None:
+            raise
+        partition = content.partition or await _placed(call, topic, content, body)
+        chosen = partition if content.due_ns is None else delayed_log(call, partition)
+        mark = ProducerMark(body.producer_id, body.epoch, body.sequence, 1)
+        if not await call.app.payload_checks.was_accepted(chosen, mark):
+            raise
 
 
 async def _placed(call: ApiCall, topic: Topic, content: EncodedMessage, body: TransactionPublishRequest) -> Partition:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.producers import mark_of
+from goqueue.broker.core.producers import ProducerMark, mark_of
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.schemas.compiled_schemas import CompiledSchema
 from goqueue.broker.schemas.records import VersionRecord
@@ -48,8 +48,18 @@ class PayloadCheckRunner:
         try:
             await self._check(topic, _messages(content), "messages[{}]", partition=partition.number)
         except SchemaViolation:
-            if not await self._was_accepted(partition, content):
+            mark = next((mark_of(frame.decode_headers(message.headers)) for message in _messages(content)), None)
+            if mark is None or not await self.was_accepted(partition, mark):
                 raise
+
+    async def was_accepted(self, partition: Partition, mark: ProducerMark) -> bool:
+        """Return whether a batch was accepted before, or is refused for another reason than its schema."""
+        await self._runtime.load_producers(partition)
+        assert partition.producers is not None, "they have just been loaded"
+        try:
+            return bool(partition.producers.look_up(mark).batches)
+        except GoQueueError:  # which the append is about to raise, and says more
+            return True
 
     async def _check(self, topic: Topic, messages: Iterable[FrameContent], place: str, **details: int) -> None:
         batch = self._runtime.broker.schemas.checker.begin(topic.name, topic.validation, self._prefix(topic.name))
@@ -88,17 +98,6 @@ class PayloadCheckRunner:
             loading = self._loading[needed.id] = asyncio.ensure_future(self._runtime.perform(work))
             loading.add_done_callback(lambda _: self._loading.pop(needed.id))
         await asyncio.shield(loading)
-
-    async def _was_accepted(self, partition: Partition, content: memoryview) -> bool:
-        mark = next((mark_of(frame.decode_headers(message.headers)) for message in _messages(content)), None)
-        if mark is None:
-            return False
-        await self._runtime.load_producers(partition)
-        assert partition.producers is not None, "they have just been loaded"
-        try:
-            return bool(partition.producers.look_up(mark).batches)
-        except GoQueueError:  # which the append is about to raise, and says more
-            return True
 
 
 def _messages(content: memoryview) -> Iterator[FrameContent]:

@@ -126,19 +126,23 @@ def test_transactions_are_checked_and_dead_letters_are_not_checked_again(broker:
     assert ask(url, "POST", "/transactions/begin", named).status == 200
     body = {**named, "topic": "t"}
     assert problems(ask(url, "POST", "/transactions/publish", {**body, "value": BAD})) == [(0, "value", "/id")]
-    assert ask(url, "POST", "/transactions/publish", {**body, "value": GOOD}).status == 200
+    stored = {**body, "value": GOOD, "sequence": 0}
+    assert ask(url, "POST", "/transactions/publish", stored).json["duplicate"] is False
     query = f"producer_id={begun['producer_id']}&epoch={begun['epoch']}"
     assert problems(post(url, {"value": BAD}, query=query))
     flagged = {"flags": frame.TRANSACTIONAL}
     content = frames([BAD.encode()], (begun["producer_id"], begun["epoch"], 1), **flagged)
     marked = bytearray(content)
     assert problems(send(url, section(0, bytes(marked)), query=query))
+    ask(url, "PUT", "/config/t-value", {"compatibility": "NONE"})
+    register(url, "t-value", "string")
+    again = ask(url, "POST", "/transactions/publish", stored)
+    assert (again.status, again.json["duplicate"]) == (200, True), "it was valid when it was stored"
+    assert problems(ask(url, "POST", "/transactions/publish", {**stored, "sequence": 1}))
     assert ask(url, "POST", "/transactions/commit", named).status == 200
     assert values(url) == [GOOD]
     joined = ask(url, "POST", "/groups/g/join", {"client_id": "c", "topics": ["t"]}).json
     polled = ask(url, "GET", f"/groups/g/poll?member_id={joined['member_id']}").json["messages"]
     assert ask(url, "POST", "/messages/reject", {"receipt_handle": polled[0]["receipt_handle"]}).status == 200
-    ask(url, "PUT", "/config/t-value", {"compatibility": "NONE"})
-    register(url, "t-value", "string")
     assert ask(url, "POST", "/topics/t.dlq/redrive", {}).json["moved"] == 1
     assert values(url) == [GOOD, GOOD]
