@@ -20,7 +20,9 @@ from goqueue.client import (
 from goqueue.client.schema_requests import RegisteredSchema
 from goqueue.client.serializers.deserializer import read_framed
 from goqueue.client.serializers.known_schemas import KnownSchemas
+from goqueue.client.serializers.serializer import TopicEncoder
 from goqueue.schemas.formats import schema_format
+from goqueue.schemas.schema_format import ParsedSchema
 
 
 def _record(name: str, **fields: Any) -> dict[str, Any]:
@@ -107,18 +109,60 @@ PAYLOADS: list[tuple[str, SchemaSerializer, SchemaDeserializer, Any]] = [
 ]
 
 
+IN_HEADERS: list[tuple[str, str, SchemaSerializer, SchemaDeserializer, Any]] = [
+    (
+        "1661206c6f6e672074657874",
+        "8",
+        AvroSerializer(_record("S", a="string"), id_in="header"),
+        AvroDeserializer(),
+        {"a": "a long text"},
+    ),
+    (
+        "0a0b61206c6f6e672074657874",
+        "4:0,1",
+        ProtobufSerializer(PROTOBUF, message="shop.Order.Line", id_in="header"),
+        ProtobufDeserializer(),
+        {"sku": "a long text", "quantity": 0},
+    ),
+    (
+        "08808080808080808040",
+        "4:1",
+        ProtobufSerializer(PROTOBUF, message="shop.Refund", id_in="header"),
+        ProtobufDeserializer(),
+        {"order_id": 2**62},
+    ),
+]
+"""Made with the two functions of the page about the registry, which put ids in a header."""
+
+
+def bound(serializer: SchemaSerializer, number: int) -> tuple[TopicEncoder, ParsedSchema]:
+    """Return the encoder of a topic, as after a registration, and the schema that was sent."""
+    binding = serializer.bind(KnownSchemas(), "orders", "value")
+    request = next(binding)
+    assert request.path == "/subjects/orders-value/versions"
+    with pytest.raises(StopIteration) as ended:
+        binding.send(RegisteredSchema(number, 1))
+    body = json.loads(b"".join(map(bytes, request.body)))
+    return ended.value.value, schema_format(body["schemaType"]).parse(body["schema"])
+
+
+@pytest.mark.parametrize(("payload", "header", "serializer", "deserializer", "value"), IN_HEADERS)
+def test_ids_in_headers_are_those_that_confluents_serializers_can_use(
+    payload: str, header: str, serializer: SchemaSerializer, deserializer: SchemaDeserializer, value: Any
+) -> None:
+    content = bytes.fromhex(payload)
+    framed = read_framed(content, header.encode())
+    encoder, schema = bound(serializer, framed.id)
+    assert (encoder.payload(value, "value"), encoder.header) == (content, ("schema-id", header))
+    assert deserializer.decode(framed, schema) == value
+
+
 @pytest.mark.parametrize(("payload", "serializer", "deserializer", "value"), PAYLOADS)
 def test_bytes_are_those_of_confluents_serializers(
     payload: str, serializer: SchemaSerializer, deserializer: SchemaDeserializer, value: Any
 ) -> None:
     content = bytes.fromhex(payload)
     framed = read_framed(content, None)
-    binding = serializer.bind(KnownSchemas(), "orders", "value")
-    request = next(binding)
-    assert request.path == "/subjects/orders-value/versions"
-    with pytest.raises(StopIteration) as bound:
-        binding.send(RegisteredSchema(framed.id, 1))
-    assert bound.value.value.payload(value, "value") == content
-    body = json.loads(b"".join(map(bytes, request.body)))
-    schema = schema_format(body["schemaType"]).parse(body["schema"])
+    encoder, schema = bound(serializer, framed.id)
+    assert encoder.payload(value, "value") == content
     assert deserializer.decode(framed, schema) == value

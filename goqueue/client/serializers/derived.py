@@ -67,11 +67,11 @@ def _close(schema: Any) -> None:
 
 
 def decode_json_as(kind: Any) -> Callable[[bytes], Any]:
-    """Return the function that decodes JSON as a type; without one as dicts and lists."""
-    if kind is not None and is_pydantic(kind):
+    """Return the function that decodes JSON as a type."""
+    if is_pydantic(kind):
         validate: Callable[[bytes], Any] = kind.model_validate_json
         return validate
-    return _as_value_errors(msgspec.json.Decoder(Any if kind is None else kind).decode)
+    return _as_value_errors(msgspec.json.Decoder(kind).decode)
 
 
 def convert_to(kind: Any) -> Callable[[Any], Any]:

@@ -85,11 +85,10 @@ class SchemaDeserializer:
         return AvroDecoder(schema.root, logical=logical_types.READ)
 
     def _json(self, schema: ParsedSchema) -> PayloadDecoder:
-        from goqueue.client.serializers.derived import decode_json_as  # noqa: PLC0415 - JSON alone
-        from goqueue.schemas.json_schema.json_format import JsonFormat  # noqa: PLC0415
+        from goqueue.schemas.json_schema.json_format import JsonFormat  # noqa: PLC0415 - JSON alone
         from goqueue.schemas.json_schema.values import JsonDecoder  # noqa: PLC0415
 
-        return JsonDecoder(JsonFormat().validator(schema), decode_json_as(None))
+        return JsonDecoder(JsonFormat().validator(schema))
 
     def _protobuf(self, schema: "ProtobufSchema", indexes: Indexes) -> PayloadDecoder:
         from goqueue.client.serializers import messages  # noqa: PLC0415 - Protobuf alone
@@ -182,7 +181,7 @@ class JsonDeserializer(SchemaDeserializer):
         from goqueue.schemas.json_schema.values import JsonDecoder  # noqa: PLC0415
 
         validator = JsonFormat().validator(schema) if self._validates else None
-        return JsonDecoder(validator, decode_json_as(self._target))
+        return JsonDecoder(validator, None if self._target is None else decode_json_as(self._target))
 
 
 class ProtobufDeserializer(SchemaDeserializer):

@@ -36,18 +36,25 @@ def _model(value: Any) -> Any:
 
 
 class JsonDecoder:
-    """Decodes JSON, as a type of the program if `decode` makes one."""
+    """Decodes JSON: as dicts and lists, or as a type of the program if `decode` makes one."""
 
-    def __init__(self, validator: JsonValidator | None, decode: Callable[[bytes], Any]) -> None:
+    def __init__(self, validator: JsonValidator | None, decode: Callable[[bytes], Any] | None = None) -> None:
         self._validator = validator
         self._decode = decode
+        self._decode_plain = msgspec.json.Decoder().decode
 
     def decode(self, payload: bytes) -> Any:
-        if self._validator is not None:
-            _raise_first(self._validator.problems(payload))
         try:
-            return self._decode(payload)
-        except (ValueError, RecursionError) as error:  # those of msgspec and pydantic are ValueErrors
+            if self._validator is not None and self._decode is None:
+                value = self._decode_plain(payload)
+                _raise_first(self._validator.value_problems(value))
+                return value
+            if self._validator is not None:
+                _raise_first(self._validator.problems(payload))
+            return (self._decode or self._decode_plain)(payload)
+        except msgspec.DecodeError as error:
+            raise ValueMismatch(f"not JSON: {error}") from None
+        except (ValueError, RecursionError) as error:  # those of types are ValueErrors
             raise ValueMismatch(str(error)) from None
 
 
