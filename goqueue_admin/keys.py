@@ -99,9 +99,6 @@ def create(
             "--certificate", metavar="NAME", help="URI:, email: or DNS: name of client certificates that stand for it."
         ),
     ] = None,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="ID", help="The tenant of the key. Default: none.")
-    ] = None,
     *,
     save: _SaveFlag = None,
     session: Session,
@@ -125,7 +122,7 @@ def create(
     reject_empty_names(name, noun="key")
     seconds = None if expires is None else parse_duration_flag("--expires", expires)
     with doing(f"create key {name}"), _key_file(save) as file, session.client() as client:
-        made = client.create_api_key(name, role or [], expires_in=seconds, certificate=certificate, tenant=tenant)
+        made = client.create_api_key(name, role or [], expires_in=seconds, certificate=certificate)
         _write_new(session, made, file)
 
 

@@ -96,7 +96,7 @@ _PERIODS = (
 
 
 @session_flags
-def get(tenant: _Id, *, session: Session) -> None:
+def get(tenant_id: _Id, *, session: Session) -> None:
     """Show the quotas of a tenant and what it uses of them.
 
     \b
@@ -107,9 +107,9 @@ def get(tenant: _Id, *, session: Session) -> None:
     SOURCE is `tenant` for a value of its own, and `default` for that of the broker. VIOLATIONS are refused requests and
     delayed polls since the broker started.
     """
-    reject_empty_names(tenant, noun="tenant")
-    with doing(f"get quotas of tenant {tenant}"), session.client() as client:
-        quotas, usage = client.tenant_quotas(tenant), client.tenant_usage(tenant, by="total")
+    reject_empty_names(tenant_id, noun="tenant")
+    with doing(f"get quotas of tenant {tenant_id}"), session.client() as client:
+        quotas, usage = client.tenant_quotas(tenant_id), client.tenant_usage(tenant_id, by="total")
     rows = [struct_to_row(one) for one in usage.quotas]
     for row in rows:
         row["source"] = "tenant" if row["quota"] in quotas.overrides else "default"
@@ -124,7 +124,7 @@ def get(tenant: _Id, *, session: Session) -> None:
 
 @session_flags
 def set_quotas(
-    tenant: _Id,
+    tenant_id: _Id,
     values: Annotated[
         list[str] | None, typer.Argument(metavar="QUOTA=VALUE...", help="Quotas, and their limits.")
     ] = None,
@@ -146,47 +146,46 @@ def set_quotas(
     A value is a number, a size for quotas of bytes, `unlimited`, or `default` for the value of the broker. They count
     at once. `goqueue-admin quota test` shows which tenants would have been over a limit.
     """
-    reject_empty_names(tenant, noun="tenant")
+    reject_empty_names(tenant_id, noun="tenant")
     wanted = _parse_values(values or [])
     if not wanted and not soft:
         raise UsageInvalid("there is nothing to set", hint="give QUOTA=VALUE or --soft QUOTA=VALUE")
-    with doing(f"set quotas of tenant {tenant}"), session.client() as client:
-        before = client.tenant_quotas(tenant)
+    with doing(f"set quotas of tenant {tenant_id}"), session.client() as client:
+        before = client.tenant_quotas(tenant_id)
         _refuse_unknown(wanted, before)
         limits: dict[str, int | None] | None = None
         if soft:
             changed = {name: value if isinstance(value, int) else None for name, value in _parse_values(soft).items()}
             limits = {**{name: int(value) for name, value in before.soft_limits.items()}, **changed}
-        after = before if dry_run else client.change_tenant_quotas(tenant, wanted, soft_limits=limits)
+        after = before if dry_run else client.change_tenant_quotas(tenant_id, wanted, soft_limits=limits)
     names = [*wanted, *(f"soft {name}" for name in _parse_values(soft or []))]
     _write_changes(session, [_change_row(name, before, after, wanted, dry_run=dry_run) for name in names])
 
 
 @session_flags
-def reset(tenant: _Id, *, consent: Consent, session: Session) -> None:
+def reset(tenant_id: _Id, *, consent: Consent, session: Session) -> None:
     """Reset all quotas of a tenant to the defaults of the broker.
 
     \b
       goqueue-admin quota reset team-a --dry-run
       goqueue-admin quota reset team-a --yes
     """
-    reject_empty_names(tenant, noun="tenant")
-    with doing(f"reset quotas of tenant {tenant}"), session.client() as client:
-        before = client.tenant_quotas(tenant)
+    reject_empty_names(tenant_id, noun="tenant")
+    with doing(f"reset quotas of tenant {tenant_id}"), session.client() as client:
+        before = client.tenant_quotas(tenant_id)
         if not consent.dry_run:
-            require_confirmation(session, f"reset the quotas of tenant {tenant}", name=tenant, consent=consent)
-        after = before if consent.dry_run else client.reset_tenant_quotas(tenant)
+            require_confirmation(session, f"reset the quotas of tenant {tenant_id}", name=tenant_id, consent=consent)
+        after = before if consent.dry_run else client.reset_tenant_quotas(tenant_id)
     default = dict.fromkeys(before.overrides)
     names = [*before.overrides, *(f"soft {name}" for name in before.soft_limits)]
     _write_changes(session, [_change_row(name, before, after, default, dry_run=consent.dry_run) for name in names])
     if not names:
-        session.note(f"tenant {tenant} has no quotas of its own")
+        session.note(f"tenant {tenant_id} has no quotas of its own")
 
 
 @session_flags
 def compare(
     values: _Values,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Only this tenant.")] = None,
     days: Annotated[int, typer.Option("--days", min=1, max=396, help="How far to look back.")] = 7,
     *,
     session: Session,
@@ -203,7 +202,7 @@ def compare(
     if len(limits) < len(values):
         raise UsageInvalid("a limit to test is a number or a size", hint="as in publish_rate_limit=500")
     with doing("test quotas"), session.client() as client:
-        found = client.test_quotas(limits, tenant=tenant, days=days)
+        found = client.test_quotas(limits, tenant=session.tenant or None, days=days)
     rows = [struct_to_row(one) for one in found]
     for row in rows if session.for_people else ():
         row |= {"limit_text": _amount(row, "limit"), "peak_text": _amount(row, "peak")}
@@ -214,7 +213,7 @@ def compare(
 
 @session_flags
 def usage(
-    tenant: Annotated[str | None, typer.Argument(metavar="[TENANT]", help="Id of a tenant. Default: all.")] = None,
+    tenant_id: Annotated[str | None, typer.Argument(metavar="[TENANT]", help="Id of a tenant. Default: all.")] = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Begin, as in -7d. Default: 30 days ago.")
     ] = None,
@@ -238,11 +237,11 @@ def usage(
     begins = None if start is None else format_time(parse_time_flag("--from", start))
     ends = None if end is None else format_time(parse_time_flag("--to", end))
     with doing("report usage"), session.client() as client:
-        if tenant is None:
+        if tenant_id is None:
             found = client.usage_report(from_time=begins, to_time=ends, by=by)
         else:
-            reject_empty_names(tenant, noun="tenant")
-            found = client.tenant_usage(tenant, from_time=begins, to_time=ends, by=by).periods
+            reject_empty_names(tenant_id, noun="tenant")
+            found = client.tenant_usage(tenant_id, from_time=begins, to_time=ends, by=by).periods
     rows = [struct_to_row(one) for one in found]
     session.write(rows, _PERIODS)
     if not rows:

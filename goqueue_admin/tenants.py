@@ -152,7 +152,7 @@ def describe(names: _Ids, *, session: Session) -> None:
 
 @session_flags
 def update(
-    tenant: _Id,
+    tenant_id: _Id,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Another name; the id stays.")] = None,
     display_name: _DisplayName = None,
     description: _Description = None,
@@ -174,9 +174,9 @@ def update(
         changes["metadata"] = _parse_metadata(metadata)
     if not changes:
         raise UsageInvalid("there is nothing to change", hint="give --name, --description or --metadata")
-    reject_empty_names(tenant, noun="tenant")
-    with doing(f"update tenant {tenant}"), session.client() as client:
-        changed = client.update_tenant(tenant, **changes)
+    reject_empty_names(tenant_id, noun="tenant")
+    with doing(f"update tenant {tenant_id}"), session.client() as client:
+        changed = client.update_tenant(tenant_id, **changes)
     session.write([struct_to_row(changed)], _TENANTS)
 
 

@@ -138,7 +138,7 @@ def _logs(session: Session, reading: ReadFlags) -> "Iterator[LogSource]":
             from goqueue.sql.engine import broker_logs  # noqa: PLC0415
 
         assert session.server is not None
-        with closing(broker_logs(session.server, session.api_key, session.tls)) as logs:
+        with closing(broker_logs(session.server, session.api_key, session.tls, session.tenant)) as logs:
             yield logs
 
 

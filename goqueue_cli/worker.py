@@ -58,7 +58,13 @@ def worker(
         sys.stdout.reconfigure(line_buffering=True)  # what handlers print is seen at once, in files and pipes too
     with doing(f"run worker {found.group}"):
         try:
-            found.run(session.server, api_key=session.api_key, tls=session.tls, concurrency=concurrency)
+            found.run(
+                session.server,
+                api_key=session.api_key,
+                tenant=session.tenant,
+                tls=session.tls,
+                concurrency=concurrency,
+            )
         except TopicNotFound as error:
             error.hint = f"`goqueue-cli topic create {error.details.get('topic', 'TOPIC')}` creates it"
             raise

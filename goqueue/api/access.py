@@ -48,6 +48,14 @@ class Access:
         """False for a key of a tenant, which does nothing outside of it."""
         return True
 
+    def reaches(self, name: str) -> bool:  # noqa: ARG002 - that of a tenant needs it
+        """Return whether a name that the broker has found belongs to the same world."""
+        return True
+
+    def local_name(self, name: str) -> str:
+        """Return the name that the sender has for something."""
+        return name
+
     @property
     def cancel(self) -> Callable[[], object] | None:
         """Set for a request that may wait: ends its handler. Nothing ends it without authentication."""

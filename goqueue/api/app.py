@@ -20,7 +20,6 @@ from goqueue.api.http.server_state import STATE_KEY
 from goqueue.api.pipeline import RequestPipeline
 from goqueue.api.routes import Routes
 from goqueue.api.service import BrokerService
-from goqueue.api.table import ENDPOINTS
 from goqueue.clock import SystemClock
 from goqueue.config import Config, load
 from goqueue.errors import EndpointNotFound, MethodNotAllowed
@@ -64,7 +63,7 @@ def create_app(*, config: Config | None = None, routes: Sequence[BaseRoute] = ()
     flags = {name.replace("__", "."): text for name, text in settings.items()}
     service = BrokerService(config or load(None, None, flags), SystemDisk(), SystemClock())
     answer = PipelineApp(service.pipeline, service.server)
-    endpoints = [EndpointRoute(row, service.pipeline.routes, answer) for row in ENDPOINTS]
+    endpoints = [EndpointRoute(row, service.pipeline.routes, answer) for row in service.endpoints]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:

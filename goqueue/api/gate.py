@@ -33,10 +33,14 @@ class RequestGate:
         if permission.is_open:
             return UNRESTRICTED
         access = self.authenticate(request)
+        self.check(access, permission, parameters)
+        return access
+
+    def check(self, access: Access, permission: Permission, parameters: dict[str, str]) -> None:
+        """Check the right to the resource that a path names."""
         if permission.action is not None and not permission.is_checked_by_handler:
             assert permission.kind is not None, "an action is on a resource"
             access.require(permission.action, permission.kind, resource_of(permission, parameters))
-        return access
 
     def authenticate(self, request: HttpRequest) -> Access:  # noqa: ARG002 - others look at it
         """Return the rights of the sender of a request."""

@@ -67,6 +67,7 @@ class VersionResponse(Struct):
     build_time: str
     python_version: str
     authentication: Annotated[str, Meta(description="keys: requests need an API key; none: all are accepted.")]
+    tenants: Annotated[bool, Meta(description="True if it has tenants: it heeds the header `x-tenant`.")]
 
 
 async def health(call: ApiCall) -> HealthResponse:
@@ -133,9 +134,9 @@ def _checks(call: ApiCall, bad: list[str], refused: str | None) -> dict[str, Rea
 
 
 async def version(call: ApiCall) -> VersionResponse:
-    return VersionResponse(
-        __version__, *_BUILD, platform.python_version(), "keys" if call.app.authenticates else "none"
-    )
+    authentication = "keys" if call.app.authenticates else "none"
+    has_tenants = call.runtime.settings.has_tenants
+    return VersionResponse(__version__, *_BUILD, platform.python_version(), authentication, has_tenants)
 
 
 async def metrics(call: ApiCall) -> HttpResponse:

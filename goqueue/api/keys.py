@@ -83,7 +83,9 @@ class RevokeKeyResponse(Struct):
 
 
 async def list_keys(call: ApiCall) -> KeyListResponse:
-    keys = call.runtime.broker.security.state.keys.values()
+    keys = list(call.runtime.broker.security.state.keys.values())
+    if call.access.tenant:
+        keys = [one for one in keys if one.tenant == call.access.tenant]
     return KeyListResponse([ApiKeyJson(**_fields(call, one)) for one in sorted(keys, key=lambda key: key.name)])
 
 

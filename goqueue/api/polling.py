@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from goqueue.api.access import UNRESTRICTED
+from goqueue.api.access import UNRESTRICTED, Access
 from goqueue.api.delivery import Visibility
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Duration, Generation, MemberId
@@ -97,7 +97,7 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
     for portion in handed.batches:
         call.count_read(portion.topic, portion.content.count, portion.content.size)
     if LEASES in call.request.headers.get("accept", ""):
-        return _as_leases(handed, call.runtime.broker.groups.policies)
+        return _as_leases(handed, call.runtime.broker.groups.policies, call.access)
     with call.app.decompressed.budget() as budget:
         if _is_small(handed):
             return _as_messages(handed, budget)
@@ -125,7 +125,7 @@ def nothing_yet(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
     group, is_news = call.runtime.broker.groups.of(name).membership.heartbeat(name, query.member_id, query.generation)
     handed = PollResult(group, [], is_news)
     if LEASES in call.request.headers.get("accept", ""):
-        return _as_leases(handed, call.runtime.broker.groups.policies)
+        return _as_leases(handed, call.runtime.broker.groups.policies, call.access)
     with call.app.decompressed.budget() as budget:
         return _as_messages(handed, budget)
 
@@ -145,8 +145,11 @@ def _options(query: PollQuery) -> PollOptions:
 # --- frames ---
 
 
-def _as_leases(handed: PollResult, policies: DeliveryPolicies) -> HttpResponse:
-    leases = [_lease(portion, policies.of(handed.group.group, portion.topic)) for portion in handed.batches]
+def _as_leases(handed: PollResult, policies: DeliveryPolicies, access: Access) -> HttpResponse:
+    leases = [
+        _lease(portion, policies.of(handed.group.group, portion.topic), access.local_name(portion.topic))
+        for portion in handed.batches
+    ]
     head = PollHead(handed.group.generation, handed.is_changed, leases)
     encoded = msgspec.json.encode(head)
     start = memoryview(LENGTH.pack(len(encoded)) + encoded)
@@ -154,11 +157,11 @@ def _as_leases(handed: PollResult, policies: DeliveryPolicies) -> HttpResponse:
     return HttpResponse(200, parts, LEASES, ((CHECKSUM, checksum_of(parts)),))
 
 
-def _lease(portion: LeasedBatch, policy: DeliveryPolicy) -> LeaseDescription:
+def _lease(portion: LeasedBatch, policy: DeliveryPolicy, topic: str) -> LeaseDescription:
     grant = portion.grant
     is_last = policy.is_last_attempt(grant.failures)
     return LeaseDescription(
-        portion.topic,
+        topic,
         portion.partition,
         grant.id,
         grant.first,

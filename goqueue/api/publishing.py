@@ -26,6 +26,8 @@ from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.routing import Routing
 from goqueue.broker.core.topic import Topic
+from goqueue.broker.transactions.records import TransactionMetadata
+from goqueue.broker.transactions.refusals import unknown_transaction
 from goqueue.errors import (
     ChecksumMismatch,
     FrameInvalid,
@@ -131,11 +133,19 @@ def check_transaction(call: ApiCall, transaction: TransactionId, name: str | Non
         return
     if name is not None:
         call.access.require("write", "transactional_id", name)
-    known = call.runtime.broker.transactions.known(transaction.producer)
+    known = known_transaction(call, transaction)
     if known is not None:
         call.access.require("write", "transactional_id", known.id)
     elif name is None:
         call.access.require_any("write", "transactional_id")
+        if call.access.tenant:  # the number may be that of another tenant
+            raise unknown_transaction(transaction, None, None)
+
+
+def known_transaction(call: ApiCall, transaction: TransactionId) -> TransactionMetadata | None:
+    """Return the transactional id of a producer; None if it has none, or one of another tenant."""
+    known = call.runtime.broker.transactions.known(transaction.producer)
+    return known if known is not None and call.access.reaches(known.id) else None
 
 
 async def publishable_topic(call: ApiCall, name: str) -> Topic:

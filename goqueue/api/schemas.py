@@ -38,10 +38,10 @@ from goqueue.api.schemas_json import (
     schema_json,
 )
 from goqueue.broker.schemas.limits import SCHEMAS_PAGE_BYTES, SCHEMAS_PAGE_MAX
-from goqueue.broker.schemas.queries import LATEST, Mode, RegistryQueries, Shown, version_number
+from goqueue.broker.schemas.queries import ANY_SUBJECT, LATEST, Mode, RegistryQueries, Shown, version_number
 from goqueue.broker.schemas.records import ConfigRecord, VersionRecord, guid_of
 from goqueue.broker.schemas.registry import SchemaRegistry
-from goqueue.errors import RegistryValueInvalid, SchemaNotFound
+from goqueue.errors import PermissionDenied, RegistryValueInvalid, SchemaNotFound
 from goqueue.quantities import quoted
 from goqueue.schemas.compatibility import CompatibilityLevel
 from goqueue.schemas.limits import SCHEMA_ID_MAX
@@ -50,8 +50,6 @@ from goqueue.security.rules import Action
 
 T = TypeVar("T")
 
-_ANY_PREFIX = ":*:"
-"""The prefix that Confluent's clients send for all subjects."""
 _MODES = get_args(Mode)
 SERIALIZED = "serialized"
 DEFAULT_CONTEXT = "."
@@ -79,7 +77,7 @@ def _page(found: Sequence[T], offset: int, limit: int) -> list[T]:
 
 async def list_subjects(call: ApiCall, query: SubjectsQuery) -> list[str]:
     shown = _shown(deleted=query.deleted, only=query.deleted_only)
-    prefix = query.subject_prefix.removeprefix(_ANY_PREFIX)
+    prefix = query.subject_prefix.removeprefix(ANY_SUBJECT)
     found = call.access.described("subject", _queries(call).subjects(prefix, shown))
     return _page(found, query.offset, query.limit)
 
@@ -99,7 +97,7 @@ async def list_schemas(call: ApiCall, query: SchemasQuery) -> list[SchemaJson]:
 
 def _readable(call: ApiCall, query: SchemasQuery) -> Iterator[VersionRecord]:
     queries, shown = _queries(call), _shown(deleted=query.deleted, only=query.deleted_only)
-    for subject in queries.subjects(query.subject_prefix.removeprefix(_ANY_PREFIX), shown):
+    for subject in queries.subjects(query.subject_prefix.removeprefix(ANY_SUBJECT), shown):
         if call.access.may("read", "subject", subject):
             history = queries.history(subject, shown)
             yield from history[-1:] if query.latest_only else history
@@ -156,6 +154,11 @@ def _given(number: int | None) -> int | None:
 
 async def register(call: ApiCall, query: RegisterQuery, body: SchemaRequest) -> RegisteredJson:
     _require_references(call, body)
+    if body.id is not None and body.id > 0 and not call.access.is_operator:
+        raise PermissionDenied(
+            "a key of a tenant cannot choose the id of a schema: ids are those of the whole broker",
+            hint="leave out the id, or ask an operator to import the schema",
+        )
     work = _registry(call).register(
         call.parameters["subject"],
         body.content(),
@@ -245,9 +248,18 @@ def _no_id(call: ApiCall) -> SchemaNotFound:
 
 async def describe_id(call: ApiCall, query: SchemaIdQuery) -> SchemaJson:
     found = _use(call, query)
-    max_id = _queries(call).state.last_id if query.fetch_max_id else None
+    max_id = _max_id(call) if query.fetch_max_id else None
     text = await _formatted(call, found, query.format) if query.format else None
     return schema_json(found, text=text, by_id=True, max_id=max_id)
+
+
+def _max_id(call: ApiCall) -> int:
+    """Return the highest id, in the world of a tenant that of its own schemas."""
+    state = _queries(call).state
+    if not call.access.tenant:
+        return state.last_id
+    own = (one for name, one in state.subjects.items() if call.access.reaches(name))
+    return max((version.id for versions in own for version in versions.values()), default=0)
 
 
 async def id_text(call: ApiCall, query: SchemaIdQuery) -> HttpResponse:

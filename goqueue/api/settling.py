@@ -14,7 +14,7 @@ from goqueue.api.http.error_responses import ErrorJson, error_json
 from goqueue.api.problems import invalid
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.groups.records import Range
-from goqueue.broker.groups.settle_commands import SettleAction, SettleCommand
+from goqueue.broker.groups.settle_commands import SettleAction, SettleCommand, lease_expired, parse_receipt_handle
 from goqueue.broker.groups.settlement import SettleCommandReply, SettleCommandResult
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid
@@ -154,7 +154,15 @@ def check_groups_of(call: ApiCall, handles: Sequence[str]) -> None:
     """Check the groups of receipt handles. An invalid one has none, and is refused later."""
     if call.access is UNRESTRICTED:
         return
-    for group in call.runtime.broker.groups.groups_of_receipts(handles, _NO_TRANSACTION):
+    check_lease_groups(call, call.runtime.broker.groups.groups_of_receipts(handles, _NO_TRANSACTION), handles)
+
+
+def check_lease_groups(call: ApiCall, groups: Iterable[str], handles: Sequence[str]) -> None:
+    """Check the groups that hold leases. A lease of another world does not exist."""
+    for group in groups:
+        if not call.access.reaches(group):
+            receipt = parse_receipt_handle(handles[0])
+            raise lease_expired(f"message {receipt.ref}@{receipt.offset}")
         call.access.require("read", "group", group)
 
 

@@ -7,10 +7,12 @@ the header `x-tenant`.
 from collections.abc import Iterable
 
 from goqueue.api.access import Access, AccessOwner, KeyAccess, RefusalListener, missing
-from goqueue.api.gate import AccessGate, RequestGate
+from goqueue.api.gate import AccessGate, RequestGate, without_names
 from goqueue.api.http.message import HttpRequest
+from goqueue.api.permissions import Permission
+from goqueue.api.tenant_names import PARAMETERS
+from goqueue.api.tenant_world import TenantWorld
 from goqueue.broker.tenants.administration import TenantAdministration
-from goqueue.broker.tenants.naming import TenantNames
 from goqueue.errors import BrokerStopping, GoQueueError, PermissionDenied
 from goqueue.quantities import quoted
 from goqueue.security.authorizer import Principal
@@ -23,54 +25,62 @@ class TenantAccess(KeyAccess):
     """The rights of a request in the world of a tenant.
 
     The names of the tenant's own topics, groups, transactional ids and subjects pass the boundary, and the rules decide
-    about them as they would otherwise.
+    about them: for a key of the tenant by their short names, for one of the operators by the full ones.
     """
 
-    __slots__ = ("_is_operator", "_tenants", "names")
+    __slots__ = ("_is_operator", "_tenants", "world")
 
     def __init__(
         self,
         gate: RefusalListener,
         owner: AccessOwner,
         request: HttpRequest,
-        names: TenantNames,
+        world: TenantWorld,
         tenants: TenantAdministration,
         *,
         is_operator: bool,
     ) -> None:
         super().__init__(gate, owner, request)
-        self.names = names
+        self.world = world
         self._tenants = tenants
         self._is_operator = is_operator
 
     @property
     def tenant(self) -> str:
-        return self.names.tenant
+        return self.world.names.tenant
 
     @property
     def is_operator(self) -> bool:
         return self._is_operator
 
+    def reaches(self, name: str) -> bool:
+        return self.world.names.owns(name)
+
+    def local_name(self, name: str) -> str:
+        return self.world.names.short(name)
+
     def may(self, action: Action, kind: ResourceKind, name: str = CLUSTER) -> bool:
         if kind == CLUSTER:
             return self._is_operator and super().may(action, kind, name)
-        if not self.names.owns(name):
+        if not self.world.names.owns(name):
             return False
-        try:
-            self._tenants.admit(self.tenant, describes=action == "describe")
-        except GoQueueError:
+        if action != "describe" and self._tenants.state.tenants[self.tenant].status != "active":
             return False
-        return super().may(action, kind, name)
+        return super().may(action, kind, self._decided_name(name))
 
     def require(self, action: Action, kind: ResourceKind, name: str = CLUSTER) -> None:
         if kind == CLUSTER:
             if not self._is_operator:
                 raise self._refused(_outside(self.name), action, kind, name)
-        elif not self.names.owns(name):
+            super().require(action, kind, name)
+            return
+        if not self.world.names.owns(name):
             raise self._refused(missing(kind, name), action, kind, name)
-        else:
-            self._tenants.admit(self.tenant, describes=action == "describe")
-        super().require(action, kind, name)
+        self._tenants.admit(self.tenant, describes=action == "describe")
+        decided = self._decided_name(name)
+        if not super().may(action, kind, decided):
+            raise self._refused(self._refusal(action, kind, decided), action, kind, name)
+        self.checked.append((action, kind, name))
 
     def require_any(self, action: Action, kind: ResourceKind) -> None:
         self._tenants.admit(self.tenant, describes=action == "describe")
@@ -79,12 +89,45 @@ class TenantAccess(KeyAccess):
     def described(self, kind: ResourceKind, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.may("describe", kind, name)]
 
+    def _decided_name(self, name: str) -> str:
+        return name if self._is_operator else self.world.names.short(name)
+
 
 def _outside(principal: str) -> PermissionDenied:
     return PermissionDenied(
         f"{quoted(principal)} belongs to a tenant, and this is about the broker as a whole",
         hint="ask an operator of the broker",
     )
+
+
+class TenantWorlds:
+    """Enters requests into the worlds of tenants."""
+
+    def __init__(self, tenants: TenantAdministration) -> None:
+        self.tenants = tenants
+        self._worlds: dict[str, TenantWorld] = {}
+        tenants.on_change.subscribe(self._worlds.clear)
+
+    def enter(
+        self, gate: RefusalListener, owner: AccessOwner, request: HttpRequest, tenant: str, *, is_operator: bool
+    ) -> TenantAccess:
+        """Return the rights of a request in the world of a tenant. Raises the error of one that is not active."""
+        world = self._worlds.get(tenant)
+        if world is None:
+            world = TenantWorld(self.tenants.admit(tenant, describes=True).id)
+            self._worlds[tenant] = world
+        elif self.tenants.state.tenants[tenant].status != "active":
+            self.tenants.admit(tenant, describes=True)
+        request.world = world
+        return TenantAccess(gate, owner, request, world, self.tenants, is_operator=is_operator)
+
+
+def _translate_path(access: Access, permission: Permission, parameters: dict[str, str]) -> None:
+    """Replace the names in the path of a request in a world by the full ones."""
+    if isinstance(access, TenantAccess) and permission.kind != CLUSTER:
+        for name, text in parameters.items():
+            if (kind := PARAMETERS.get(name)) is not None:
+                parameters[name] = access.world.full(kind, text)
 
 
 class _Anyone:
@@ -107,20 +150,26 @@ class TenantGate(RequestGate):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tenants: TenantAdministration | None = None
+        self._worlds: TenantWorlds | None = None
 
     def open_tenants(self, tenants: TenantAdministration) -> None:
-        self._tenants = tenants
+        self._worlds = TenantWorlds(tenants)
         tenants.on_change.subscribe(self.check_waiting)
 
     def authenticate(self, request: HttpRequest) -> Access:
         tenant = request.headers.get(TENANT)
         if tenant is None:
             return super().authenticate(request)
-        if self._tenants is None:
+        if self._worlds is None:
             raise BrokerStopping("the broker is not ready", hint="try again", retry_after=1)
-        self._tenants.admit(tenant, describes=True)
-        return TenantAccess(self, _ANYONE, request, TenantNames(tenant), self._tenants, is_operator=True)
+        return self._worlds.enter(self, _ANYONE, request, tenant, is_operator=True)
+
+    def check(self, access: Access, permission: Permission, parameters: dict[str, str]) -> None:
+        _translate_path(access, permission, parameters)
+        super().check(access, permission, parameters)
+
+    def shown(self, error: GoQueueError, request: HttpRequest) -> GoQueueError:
+        return error if request.world is None else request.world.shown(without_names(error))
 
 
 class TenantKeyGate(AccessGate):
@@ -128,29 +177,36 @@ class TenantKeyGate(AccessGate):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tenants: TenantAdministration
+        self._worlds: TenantWorlds
 
     def open_tenants(self, tenants: TenantAdministration) -> None:
         """Take the tenants. Call this before `open`."""
-        self._tenants = tenants
+        self._worlds = TenantWorlds(tenants)
         tenants.on_change.subscribe(self.check_waiting)
 
     def authenticate(self, request: HttpRequest) -> KeyAccess:
         owner, named = self.principal_of(request), request.headers.get(TENANT)
         if owner.tenant:
-            return self._of_tenant(owner, request, named)
+            if named is not None and named != owner.tenant:
+                raise _foreign(owner, named)
+            return self._worlds.enter(self, owner, request, owner.tenant, is_operator=False)
         access = KeyAccess(self, owner, request)
         if named is None:
             return access
         access.require("describe", "cluster")
-        self._tenants.admit(named, describes=True)
-        return TenantAccess(self, owner, request, TenantNames(named), self._tenants, is_operator=True)
+        return self._worlds.enter(self, owner, request, named, is_operator=True)
 
-    def _of_tenant(self, owner: Principal, request: HttpRequest, named: str | None) -> TenantAccess:
-        if named not in (None, owner.tenant):
-            raise PermissionDenied(
-                f"{quoted(owner.name)} belongs to tenant {quoted(owner.tenant)}, not to {quoted(str(named)[:200])}",
-                hint=f"leave out the header {TENANT}: a key of a tenant is always in its own world",
-            )
-        self._tenants.admit(owner.tenant, describes=True)
-        return TenantAccess(self, owner, request, TenantNames(owner.tenant), self._tenants, is_operator=False)
+    def check(self, access: Access, permission: Permission, parameters: dict[str, str]) -> None:
+        _translate_path(access, permission, parameters)
+        super().check(access, permission, parameters)
+
+    def shown(self, error: GoQueueError, request: HttpRequest) -> GoQueueError:
+        found = super().shown(error, request)
+        return found if request.world is None else request.world.shown(found)
+
+
+def _foreign(owner: Principal, named: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{quoted(owner.name)} belongs to tenant {quoted(owner.tenant)}, not to {quoted(named[:200])}",
+        hint=f"leave out the header {TENANT}: a key of a tenant is always in its own world",
+    )

@@ -24,8 +24,17 @@ from goqueue.api.fields import (
 from goqueue.api.offsets import offsets_by_ref
 from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage
 from goqueue.api.problems import invalid
-from goqueue.api.publishing import check_transaction, delayed_log, publishable_topic
-from goqueue.api.settling import Handle, LeaseRanges, SettleResult, check_ranges, refuse_too_many, settled, statement
+from goqueue.api.publishing import check_transaction, delayed_log, known_transaction, publishable_topic
+from goqueue.api.settling import (
+    Handle,
+    LeaseRanges,
+    SettleResult,
+    check_lease_groups,
+    check_ranges,
+    refuse_too_many,
+    settled,
+    statement,
+)
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.partition_ref import LogRef
@@ -120,14 +129,14 @@ async def heartbeat(call: ApiCall, body: ProducerHeartbeatRequest) -> ProducerHe
     transactions, whose = call.runtime.broker.transactions, TransactionId(int(text), body.epoch)
     _check_producer(call, whose, body.transactional_id)
     call.runtime.broker.producer_ids.refuse_unless_given(int(text))
-    if body.transactional_id is not None or transactions.known(whose.producer) is not None:
+    if body.transactional_id is not None or known_transaction(call, whose) is not None:
         transactions.of_transaction(whose, body.transactional_id).current(whose, body.transactional_id)
     return ProducerHeartbeatResponse(True)
 
 
 def _check_producer(call: ApiCall, whose: TransactionId, name: str | None) -> None:
     """Check the transactional id of a producer; one without an id needs a topic to write to."""
-    if name is None and call.runtime.broker.transactions.known(whose.producer) is None:
+    if name is None and known_transaction(call, whose) is None:
         call.access.require_any("write", "topic")
     else:
         check_transaction(call, whose, name)
@@ -370,8 +379,7 @@ async def acks(call: ApiCall, body: TransactionAcksRequest) -> TransactionAcksRe
         rule = partial(pending_acks.acks, body.group, body.member_id, statements, body.whose)
     else:
         raise invalid("acks", "or receipts: one of them is needed, and with acks also group and member_id")
-    for group in groups:
-        call.access.require("read", "group", group)
+    check_lease_groups(call, groups, body.receipts or [""])
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=groups)
     record = await call.runtime.decide(work)
     verdicts: list[SettleCommandReply] = await call.runtime.ask(rule)

@@ -135,6 +135,7 @@ class Broker:
         if self._has_tenants:
             self.tenants = open_tenants(self._open_internal, self._disk, self._clock, self)
             self.usage_log = open_usage(self._open_internal)
+            self.schemas.tenant_of = self.tenants.owner_of
         self.note_ends(self._catalog.topics)
         self.scaler.record_splits()
 

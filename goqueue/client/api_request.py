@@ -6,13 +6,13 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 import msgspec
 
 from goqueue.client.address import Address, parse, quote
 from goqueue.client.answers import read_answer
-from goqueue.client.environment import environment_key
+from goqueue.client.environment import environment_key, environment_tenant
 from goqueue.client.hints import translate
 from goqueue.client.times import seconds
 from goqueue.client.tls import TlsOptions, tls_context
@@ -26,6 +26,7 @@ from goqueue.errors import (
     TransientError,
 )
 from goqueue.nearest import nearest
+from goqueue.quantities import quoted
 from goqueue.wire.headers import RETRY_AFTER
 
 if TYPE_CHECKING:
@@ -42,6 +43,20 @@ T_co = TypeVar("T_co", covariant=True)
 JSON = (("content-type", "application/json"), ("accept", "application/json"))
 _UNSURE_HINT = "it may have been stored: check before you send it again"
 _KEY = re.compile(r"[!-~]{1,4096}")
+
+
+class Sender(NamedTuple):
+    """The identity that goes with every request."""
+
+    api_key: str | None = None
+    tenant: str | None = None
+    """The tenant whose names are meant; a key of a tenant needs none."""
+
+    def __repr__(self) -> str:
+        return f"<Sender {self.tenant or ''}>"  # a log line must not get the key
+
+
+ANONYMOUS = Sender()
 
 
 class ApiResponse(msgspec.Struct, frozen=True):
@@ -74,24 +89,26 @@ class ApiRequest(msgspec.Struct, Generic[T], frozen=True, eq=False):
     unsure_hint: str = _UNSURE_HINT
     """The hint when it is unknown whether a request arrived that is not `idempotent`."""
 
-    def parts(self, address: Address, api_key: str | None = None) -> "list[Buffer]":
+    def parts(self, address: Address, sender: Sender = ANONYMOUS) -> "list[Buffer]":
         """Return the bytes to send; the body is not copied."""
         lines = [
             f"{self.method} {address.base}{self.path} HTTP/1.1",
             f"host: {address.authority}",
-            *(f"{name}: {value}" for name, value in self.fields(api_key)),
+            *(f"{name}: {value}" for name, value in self.fields(sender)),
         ]
         if self.body or self.method not in {"GET", "DELETE"}:
             lines.append(f"content-length: {sum(map(len, self.body))}")
         return ["\r\n".join((*lines, "", "")).encode("latin-1"), *self.body]
 
-    def fields(self, api_key: str | None) -> list[tuple[str, str]]:
+    def fields(self, sender: Sender) -> list[tuple[str, str]]:
         """Return the headers that say the same on any connection."""
         found = list(self.headers)
         if self.headers is JSON and self.method != "GET":
             found.append(("user-agent", user_agent()))
-        if api_key is not None:
-            found.append(("authorization", f"Bearer {api_key}"))
+        if sender.api_key is not None:
+            found.append(("authorization", f"Bearer {sender.api_key}"))
+        if sender.tenant is not None:
+            found.append(("x-tenant", sender.tenant))
         return found
 
 
@@ -156,12 +173,16 @@ class ConnectionCore(ABC):
     """
 
     def __init__(
-        self, address: Address, connect_timeout: float, tls: "ssl.SSLContext | None" = None, api_key: str | None = None
+        self,
+        address: Address,
+        connect_timeout: float,
+        tls: "ssl.SSLContext | None" = None,
+        sender: Sender = ANONYMOUS,
     ) -> None:
         self._address = address
         self._connect_timeout = connect_timeout
         self._tls = tls
-        self._api_key = api_key
+        self._sender = sender
         self._process = os.getpid()
 
     @property
@@ -232,6 +253,15 @@ def check_api_key(api_key: object) -> str | None:
     )
 
 
+def check_tenant(tenant: object) -> str | None:
+    """Return the id of a tenant; None for an empty one."""
+    if tenant is None or tenant == "":
+        return None
+    if isinstance(tenant, str) and _KEY.fullmatch(tenant):
+        return tenant
+    raise RequestInvalid(f"tenant is {quoted(str(tenant)[:100])}", hint="it is the id of a tenant, such as team-a")
+
+
 def _check_http(http: object, kind: str, tls: object) -> None:
     """Refuse an object that is no httpx client of this kind, and settings that belong to it."""
     import httpx  # noqa: PLC0415 - takes longer than a command may
@@ -288,6 +318,7 @@ class ClientCore:
         *,
         connect_timeout: str | float = "5s",
         api_key: str | None = None,
+        tenant: str | None = None,
         ca_file: str | None = None,
         client_cert: str | None = None,
         client_key: str | None = None,
@@ -297,7 +328,10 @@ class ClientCore:
         self._address = parse(server)
         self._timeout = seconds(timeout, "timeout")
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
-        self._api_key = check_api_key(environment_key() if api_key is None else api_key)
+        self._sender = Sender(
+            check_api_key(environment_key() if api_key is None else api_key),
+            check_tenant(environment_tenant() if tenant is None else tenant),
+        )
         self._http: Any = http
         files = TlsOptions(ca_file, client_cert, client_key)
         if any(files):

@@ -134,7 +134,7 @@ class AsyncConnection(ConnectionCore):
             self._answer = wire.expect()
             if wire.ended or wire.transport is None:
                 raise closed(self._address)
-            wire.transport.writelines(call.parts(self._address, self._api_key))
+            wire.transport.writelines(call.parts(self._address, self._sender))
             if wire.is_paused:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     await wire.drained()

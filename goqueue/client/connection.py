@@ -50,7 +50,7 @@ class Connection(ConnectionCore):
         try:
             wire = self._open(deadline)
             self._set_timeout(wire, socket.SO_SNDTIMEO, deadline)
-            _send_all(wire, call.parts(self._address, self._api_key), deadline)
+            _send_all(wire, call.parts(self._address, self._sender), deadline)
         except (OSError, GoQueueError) as error:
             reason = self._reason_of(error)
             self.close()

@@ -1,4 +1,4 @@
-"""The API key of a client that is given none: that of the environment."""
+"""The API key and the tenant of a client that is given none: those of the environment."""
 
 import os
 
@@ -20,3 +20,8 @@ def environment_key() -> str | None:
         raise RequestInvalid(
             f"the API key in {name} cannot be read: {reason}", hint="GOQUEUE_API_KEY_FILE names a file with the key"
         ) from None
+
+
+def environment_tenant() -> str | None:
+    """Return the tenant of GOQUEUE_TENANT."""
+    return os.environ.get("GOQUEUE_TENANT") or None

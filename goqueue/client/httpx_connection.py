@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from goqueue.client.address import Address
-from goqueue.client.api_request import ApiRequest, ApiResponse, not_a_broker
+from goqueue.client.api_request import ApiRequest, ApiResponse, Sender, not_a_broker
 from goqueue.client.async_connection import AsyncConnection, reason_of
 from goqueue.client.connection import LEAST_SECONDS, Connection, closed, no_tls, request_error, timed_out, unreachable
 from goqueue.client.response_parser import BODY_BYTES_MAX, ended
@@ -64,13 +64,13 @@ class HttpxConnection(Connection):
 
     _job: _Job | None = None
 
-    def __init__(self, http: httpx.Client, address: Address, connect_timeout: float, api_key: str | None) -> None:
-        super().__init__(address, connect_timeout, None, api_key)
+    def __init__(self, http: httpx.Client, address: Address, connect_timeout: float, sender: Sender) -> None:
+        super().__init__(address, connect_timeout, None, sender)
         self._http = http
 
     def send(self, call: ApiRequest[Any], deadline: float) -> None:
         self.close()
-        request = _request(self._http, call, self._address, self._api_key, deadline, self._connect_timeout)
+        request = _request(self._http, call, self._address, self._sender, deadline, self._connect_timeout)
         job = self._job = _Job()
 
         def run() -> None:
@@ -118,13 +118,13 @@ class AsyncHttpxConnection(AsyncConnection):
 
     _task: asyncio.Task[None] | None = None
 
-    def __init__(self, http: httpx.AsyncClient, address: Address, connect_timeout: float, api_key: str | None) -> None:
-        super().__init__(address, connect_timeout, None, api_key)
+    def __init__(self, http: httpx.AsyncClient, address: Address, connect_timeout: float, sender: Sender) -> None:
+        super().__init__(address, connect_timeout, None, sender)
         self._http = http
 
     async def send(self, call: ApiRequest[Any], deadline: float) -> None:
         self.close()
-        request = _request(self._http, call, self._address, self._api_key, deadline, self._connect_timeout)
+        request = _request(self._http, call, self._address, self._sender, deadline, self._connect_timeout)
         answer = self._answer = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
@@ -154,7 +154,7 @@ def _request(
     http: httpx.Client | httpx.AsyncClient,
     call: ApiRequest[Any],
     address: Address,
-    api_key: str | None,
+    sender: Sender,
     deadline: float,
     connect_timeout: float,
 ) -> httpx.Request:
@@ -162,7 +162,7 @@ def _request(
     return http.build_request(
         call.method,
         f"{address}{call.path}",
-        headers=call.fields(api_key),
+        headers=call.fields(sender),
         content=b"".join(call.body) if call.body else None,
         timeout=httpx.Timeout(left, connect=min(left, connect_timeout), read=left + call.patience),
     )

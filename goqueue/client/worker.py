@@ -132,6 +132,7 @@ class Worker:
         server: str | None = None,
         *,
         api_key: str | None = None,
+        tenant: str | None = None,
         tls: "ssl.SSLContext | TlsOptions | None" = None,
         concurrency: int | None = None,
     ) -> None:
@@ -144,7 +145,7 @@ class Worker:
                 f"the worker {self.group} has no handlers", hint='decorate a function with @app.handler("topic")'
             )
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        connect = {"server": server, "timeout": CONNECT_SECONDS, "api_key": api_key, "tls": tls}
+        connect = {"server": server, "timeout": CONNECT_SECONDS, "api_key": api_key, "tenant": tenant, "tls": tls}
         with StopSignals() as self._signals:
             _Process(self, self._signals, connect, concurrency).run()
 

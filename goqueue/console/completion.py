@@ -4,28 +4,25 @@
 `:directories` leaves the proposals to the shell. A failure prints nothing: completion must not disturb a shell.
 """
 
-import json
 import os
 import re
 import shlex
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
-from zlib import crc32
 
 import typer
 
 from goqueue.console import command_tree, contexts, terminal
 from goqueue.console.command_tree import Program
+from goqueue.console.completion_names import CONTEXTS, GROUPS, OPERATIONS, SUBJECTS, TOPICS, TRANSACTIONS, names
 from goqueue.console.consumer_groups import DELIVERY_SETTINGS
-from goqueue.console.contexts import Context
 from goqueue.console.formatting import PRIORITIES
 from goqueue.console.topic_settings import completed_settings
 
 if TYPE_CHECKING:
-    import socket
+    pass
 
 Proposal = tuple[str, str]
 """A word and its help."""
@@ -33,8 +30,6 @@ Proposal = tuple[str, str]
 Kind = str | Sequence[Proposal]
 """The kind of a word, such as the name of a topic, or all words that it can be."""
 
-TOPICS, GROUPS, TRANSACTIONS, OPERATIONS = "topics", "groups", "transactions", "operations"
-CONTEXTS, SUBJECTS = "contexts", "subjects"
 FILES, DIRECTORIES, ANYTHING = ":files", ":directories", ""
 
 Shell = Literal["bash", "zsh", "fish"]
@@ -293,150 +288,3 @@ def _kind(parameter: Any, metavar: str, path: str) -> Kind:
 
 def _summary(text: str | None) -> str:
     return re.split(r"[.;:]\s|\.$| \(", text or "", maxsplit=1)[0].strip()
-
-
-# --- names of topics, groups, transactional ids and contexts ---
-
-
-_SECONDS_MAX = 0.3  # longer, and the shell seems to hang
-_KEPT_SECONDS = 5.0  # as long as it takes to choose one
-_ANSWER_BYTES_MAX = 8 * 2**20
-_NAMES_MAX = 1000  # more are no choice
-_PATHS = {
-    "topics": "topics",
-    "groups": "groups",
-    "transactions": f"transactions?state=all&limit={_NAMES_MAX}",
-    "operations": "operations",
-    "subjects": "subjects",
-}
-
-
-def names(kind: str, prefix: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the names of a kind that begin with `prefix`; the words of the `line` may select the broker."""
-    try:
-        found = _context_names(environment) if kind == "contexts" else _broker_names(kind, line, environment)
-    except Exception:
-        return []
-    return [name for name in sorted(found) if name.startswith(prefix) and name.isprintable()][:_NAMES_MAX]
-
-
-def _context_names(environment: Mapping[str, str]) -> list[str]:
-    return list(contexts.load(environment).contexts)
-
-
-def _broker_names(kind: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    if kind not in _PATHS:
-        return []
-    server, key, ca_file = _broker(line, environment)
-    directory = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "goqueue")
-    path = os.path.join(directory, f"{kind}-{crc32(f'{server} {key}'.encode()):08x}.json")
-    kept = _kept(path)
-    if kept is not None:
-        return kept
-    found = _asked(kind, server, key, ca_file)
-    _keep(directory, path, found)
-    return found
-
-
-def _broker(line: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str | None, str | None]:
-    """Return the address of the broker of the line, the key for it, and the file of its authority.
-
-    Those of a context are for its own broker only.
-    """
-    known = contexts.load(environment)
-    context_name = _flag_value(line, "--context", "-c") or environment.get("GOQUEUE_CONTEXT") or known.current
-    context = known.contexts.get(context_name, Context()) if context_name else Context()
-    server = _flag_value(line, "--server", "-s") or environment.get("GOQUEUE_SERVER") or context.server
-    key = _flag_value(line, "--api-key", "") or environment.get("GOQUEUE_API_KEY")
-    if key is None and (name := environment.get("GOQUEUE_API_KEY_FILE")):
-        key = _read_key(name)
-    ca_file = _flag_value(line, "--ca-file", "") or environment.get("GOQUEUE_CA_FILE")
-    if context.server in {None, server}:
-        key = key or context.api_key
-        ca_file = ca_file or context.ca_file
-        if key is None and context.api_key_file:
-            key = _read_key(context.api_key_file)
-    return server or "http://127.0.0.1:8080", key, ca_file
-
-
-def _read_key(name: str) -> str:
-    with open(os.path.expanduser(name), encoding="utf-8") as file:
-        return file.read().strip()
-
-
-def _flag_value(line: Sequence[str], long: str, short: str) -> str | None:
-    """Return the last value of a flag."""
-    text = None
-    for number, word in enumerate(line):
-        if word in {long, short}:
-            text = next(iter(line[number + 1 :]), text)
-        elif word.startswith(f"{long}="):
-            text = word.removeprefix(f"{long}=")
-    return text
-
-
-def _kept(path: str) -> list[str] | None:
-    try:
-        if not 0 <= time.time() - os.stat(path).st_mtime < _KEPT_SECONDS:
-            return None
-        with open(path, encoding="utf-8") as file:
-            names: list[str] = json.load(file)
-            return names
-    except (OSError, ValueError):
-        return None
-
-
-def _keep(directory: str, path: str, names: list[str]) -> None:
-    beside = f"{path}.{os.getpid()}"
-    try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(names, file)
-        os.replace(beside, path)
-    except OSError:
-        return  # the next completion asks the broker again
-
-
-def _asked(kind: str, server: str, key: str | None, ca_file: str | None) -> list[str]:
-    """Send one request over a plain socket: loading the client would take longer than the answer."""
-    import re  # noqa: PLC0415 - not with a kept answer
-    import socket  # noqa: PLC0415
-
-    end = time.monotonic() + _SECONDS_MAX
-    found = re.fullmatch(r"(?:(https?)://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(/.*)?", server)
-    if found is None:
-        return []
-    host, port = found[2], int(found[3] or (443 if found[1] == "https" else 80))
-    secret = f"authorization: Bearer {key}\r\n" if key else ""
-    line = f"GET {(found[4] or '').rstrip('/')}/{_PATHS[kind]} HTTP/1.1\r\nhost: {host}:{port}\r\n"
-    request = f"{line}{secret}connection: close\r\n\r\n"
-    with socket.create_connection((host.strip("[]"), port), _SECONDS_MAX) as plain:
-        connection = plain
-        if found[1] == "https":
-            import ssl  # noqa: PLC0415
-
-            trust = ssl.create_default_context(cafile=os.path.expanduser(ca_file) if ca_file else None)
-            connection = trust.wrap_socket(plain, server_hostname=host.strip("[]"))
-        connection.sendall(request.encode())
-        content = _received(connection, end)
-    head, _, body = content.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        return []
-    found = json.loads(body)
-    if kind == SUBJECTS:
-        return list(map(str, found))
-    found = found[kind]
-    if kind == OPERATIONS:
-        return [str(one["id"]) for one in found if one["undoable"]]
-    return [one["transactional_id"] if isinstance(one, dict) else one for one in found]
-
-
-def _received(connection: "socket.socket", end: float) -> bytes:
-    content = b""
-    while len(content) < _ANSWER_BYTES_MAX:
-        connection.settimeout(max(0.001, end - time.monotonic()))
-        piece = connection.recv(65536)
-        if not piece:
-            break
-        content += piece
-    return content

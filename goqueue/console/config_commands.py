@@ -39,6 +39,7 @@ class ContextFlags:
     client_key: Annotated[
         str | None, typer.Option("--client-key", metavar="FILE", help="File of the key of that certificate.")
     ] = None
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="ID", help="Tenant whose names are meant.")] = None
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="Maximum time to wait for the broker.")
     ] = None
@@ -69,6 +70,7 @@ _CONTEXT = (
     Column("KEY FILE", "api-key-file", wide=True),
     Column("CA FILE", "ca-file", wide=True),
     Column("CLIENT CERT", "client-cert", wide=True),
+    Column("TENANT", "tenant", wide=True),
     Column("TIMEOUT", "timeout", wide=True),
     Column("OUTPUT", "output", wide=True),
 )
@@ -108,6 +110,7 @@ def view(
         "ca-file": chosen.ca_file,
         "client-cert": chosen.client_cert,
         "client-key": chosen.client_key,
+        "tenant": chosen.tenant,
         "timeout": chosen.timeout,
         "output": chosen.output,
         "protected": shield,

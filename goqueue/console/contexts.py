@@ -10,6 +10,9 @@
         ca-file: ~/.goqueue/production-ca.pem
         timeout: 1m
         protected: true
+      team-a:
+        server: https://queue.example.com
+        tenant: team-a
 
 The file is replaced as a whole, so a reader gets the old or the new one. Mistakes are reported by line. Unknown keys
 are errors: a mistyped `protected` would protect nothing. A file as `save` writes it, with comments on lines of their
@@ -45,6 +48,7 @@ class Context(NamedTuple):
     client_key: str | None = None
     timeout: str | None = None
     output: str | None = None
+    tenant: str | None = None
     protected: bool = False
 
     def __repr__(self) -> str:

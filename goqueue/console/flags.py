@@ -70,6 +70,9 @@ KeyFileFlag = Annotated[
     str | None,
     typer.Option("--api-key-file", metavar="FILE", help="File with the API key; - reads stdin (GOQUEUE_API_KEY_FILE)."),
 ]
+TenantFlag = Annotated[
+    str | None, typer.Option("--tenant", metavar="ID", help="Tenant whose names are meant (GOQUEUE_TENANT).")
+]
 CaFileFlag = Annotated[
     str | None,
     typer.Option(
@@ -100,6 +103,7 @@ class SessionFlags:
     timeout: TimeoutFlag = None
     api_key: KeyFlag = None
     api_key_file: KeyFileFlag = None
+    tenant: TenantFlag = None
     ca_file: CaFileFlag = None
     client_cert: ClientCertFlag = None
     client_key: ClientKeyFlag = None

@@ -124,6 +124,7 @@ class ResolvedOptions(NamedTuple):
     ca_file: ResolvedOption = ResolvedOption(None)
     client_cert: ResolvedOption = ResolvedOption(None)
     client_key: ResolvedOption = ResolvedOption(None)
+    tenant: ResolvedOption = ResolvedOption(None)
     broker_context: str | None = None
     """The selected context, unless a flag or a variable names another broker than it does."""
 
@@ -149,6 +150,7 @@ def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) ->
         output=pick.one("output", DEFAULT_OUTPUT, _check_output),
         guard=_guard(known, selected.value if context.protected else None, server.value),
         **pick.tls_files(server),
+        tenant=pick.of_broker("tenant", server),
         broker_context=selected.value if _is_broker_of(context, server.value) else None,
     )
 
@@ -239,13 +241,14 @@ class _OptionResolver:
 
     def tls_files(self, server: ResolvedOption) -> dict[str, ResolvedOption]:
         """Resolve the files of TLS. Those of a context are for its broker; a key is from where its certificate is."""
-        found = {name: self._file(name, server) for name in ("ca_file", "client_cert", "client_key")}
+        found = {name: self.of_broker(name, server) for name in ("ca_file", "client_cert", "client_key")}
         cert, key = found["client_cert"], found["client_key"]
         if key.value is not None and cert.value is not None and key.kind is not cert.kind:
             found["client_key"] = ResolvedOption(None)
         return found
 
-    def _file(self, name: str, server: ResolvedOption) -> ResolvedOption:
+    def of_broker(self, name: str, server: ResolvedOption) -> ResolvedOption:
+        """Resolve an option that, in a context, is for the broker of the context only."""
         found = self._found(name) or ResolvedOption(None)
         is_of_another = found.kind is OptionOrigin.CONTEXT and self._context.server not in {None, server.value}
         return ResolvedOption(None) if is_of_another else found

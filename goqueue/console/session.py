@@ -6,7 +6,7 @@ The flags are valid before the command and behind it; behind it they take preced
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,11 @@ class Session:
         return self.secret.read()
 
     @property
+    def tenant(self) -> str:
+        """The tenant whose names are meant; empty for those of the broker."""
+        return (self.choices.tenant.value or "") if self.choices is not None else ""
+
+    @property
     def tls(self) -> "TlsOptions | None":
         return None if self.choices is None else self.choices.tls
 
@@ -89,13 +94,23 @@ class Session:
 
         key = self.api_key
         reach(address.parse(self.server), self.timeout)
-        with Client(self.server, self.timeout, api_key=key, tls=self.tls) as client:
-            if key is not None and client.version().get("authentication", "none") == "none":
-                raise UsageInvalid(
-                    f"the broker at {self.server} has no API keys: it would ignore the one of {self._key_origin()}",
-                    hint="run the command without a key",
-                )
+        with Client(self.server, self.timeout, api_key=key, tenant=self.tenant, tls=self.tls) as client:
+            if key is not None or self.tenant:
+                self._check_identity(client.version(), key)
             yield client
+
+    def _check_identity(self, version: Mapping[str, Any], key: str | None) -> None:
+        """Refuse a key and a tenant that the broker would ignore."""
+        if key is not None and version.get("authentication", "none") == "none":
+            raise UsageInvalid(
+                f"the broker at {self.server} has no API keys: it would ignore the one of {self._key_origin()}",
+                hint="run the command without a key",
+            )
+        if self.tenant and not version.get("tenants", False):
+            raise UsageInvalid(
+                f"the broker at {self.server} has no tenants: it would ignore {self.tenant}",
+                hint="run the command without --tenant and GOQUEUE_TENANT",
+            )
 
     def _key_origin(self) -> str:
         return self.choices.api_key.name if self.choices is not None else "this command"

@@ -14,6 +14,7 @@ from goqueue.observe import broker_findings as broker
 from goqueue.observe import group_findings as groups
 from goqueue.observe import quota_findings as quotas
 from goqueue.observe import schema_findings as schemas
+from goqueue.observe import tenant_findings as tenants
 from goqueue.observe import tls_findings as tls
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import SEVERITIES, DoctorCheck, Finding, FindingRule
@@ -118,6 +119,11 @@ CHECKS: tuple[DoctorCheck, ...] = (
         (schemas.subject_empty,),
     ),
     DoctorCheck("quotas", "no tenant is near a quota", (quotas.quota_throttled, quotas.quota_near)),
+    DoctorCheck(
+        "tenants",
+        lambda facts: "the broker has no tenants" if facts.tenants is None else format_count(facts.tenants, "tenant"),
+        (tenants.tenant_refused,),
+    ),
     DoctorCheck(
         "transactions",
         lambda facts: f"{format_count(facts.transactions_open)} open, none of them blocks readers for long",

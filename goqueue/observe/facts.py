@@ -121,6 +121,17 @@ class BackupFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedTenant:
+    """A tenant that is not active, and whose requests were refused lately."""
+
+    tenant: str
+    status: str
+    reason: str
+    requests: int
+    """Refused in the last minute or two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
     """The broker's process now and in the last minute."""
 
@@ -324,6 +335,9 @@ class BrokerFacts:
     empty_subjects: tuple[EmptySubject, ...] = ()
     quotas: tuple[QuotaFacts, ...] = ()
     """Those that may be a problem."""
+    tenants: int | None = None
+    """None if the broker has none."""
+    refused_tenants: tuple[RefusedTenant, ...] = ()
     transactions_open: int = 0
     transactions: tuple[TransactionFacts, ...] = ()
     """Transactions that may have a problem."""

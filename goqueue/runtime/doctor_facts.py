@@ -54,6 +54,7 @@ from goqueue.observe.facts import (
     LogRole,
     LostRecords,
     ProcessFacts,
+    RefusedTenant,
     StartFacts,
     TlsFacts,
     TransactionFacts,
@@ -202,6 +203,8 @@ class DoctorFactsCollector:
             checked_topics=sum(bool(topic.validation) for topic in runtime.broker.topics.values()),
             empty_subjects=tuple(_empty_subjects(runtime.broker)),
             quotas=() if self.usage is None else tuple(quota_facts(self.usage)),
+            tenants=None if runtime.broker.tenants is None else len(runtime.broker.tenants.state.tenants),
+            refused_tenants=tuple(_refused_tenants(runtime.broker)),
             transactions_open=runtime.broker.transactions.open_count,
             transactions=await transaction_facts(runtime.broker, slices),
         )
@@ -249,6 +252,14 @@ def _empty_subjects(broker: Broker) -> Iterator[EmptySubject]:
             with suppress(GoQueueError):  # a log that cannot be read has a finding of its own
                 if (subject := broker.schemas.checker.empty_subject(name, rule)) is not None:
                     yield EmptySubject(topic=name, subject=subject, setting=rule.setting)
+
+
+def _refused_tenants(broker: Broker) -> Iterator[RefusedTenant]:
+    if broker.tenants is None:
+        return
+    for one in broker.tenants.state.tenants.values():
+        if one.status != "active" and (count := broker.tenants.refusals.recent(one.id)):
+            yield RefusedTenant(tenant=one.id, status=one.status, reason=one.reason, requests=count)
 
 
 def _alone(job: Job) -> Work[Any]:

@@ -13,7 +13,7 @@ from goqueue.security.api_key import KeyText, is_secret, parse_key
 from goqueue.security.client_certificates import ClientCertificate
 from goqueue.security.records import ANYONE, KEY_PRINCIPAL, ROLE_PRINCIPAL, KeyRecord, SecurityState
 from goqueue.security.roles import ROLES
-from goqueue.security.rules import Action, Decision, Grant, ResourceKind, Rule, decide
+from goqueue.security.rules import CLUSTER, Action, Decision, Grant, ResourceKind, Rule, decide
 
 _HOW = "send `Authorization: Bearer KEY` or `x-api-key: KEY`; programs of GoQueue take GOQUEUE_API_KEY_FILE"
 _NEW = "ask an administrator for a new one (`goqueue-admin key create`)"
@@ -170,6 +170,8 @@ class Authorizer:
                 f"there is no API key {quoted(principal.removeprefix(KEY_PRINCIPAL))}",
                 hint="GET /admin/keys lists them",
             )
+        if key.tenant and kind == CLUSTER:
+            return Decision(False, None)
         return decide(self._grants(key), action, kind, name)
 
 

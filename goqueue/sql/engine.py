@@ -54,8 +54,8 @@ _SETTINGS: dict[str, Any] = {
 _STREAMED = {"STREAMING_LIMIT", "PROJECTION", "FILTER"}
 
 
-def broker_logs(url: str, key: str | None, tls: TlsOptions | None = None) -> LogSource:
-    return BrokerLogs(url, key, tls=tls)
+def broker_logs(url: str, key: str | None, tls: TlsOptions | None = None, tenant: str | None = None) -> LogSource:
+    return BrokerLogs(url, key, tls=tls, tenant=tenant or "")
 
 
 def directory_logs(path: str) -> LogSource:

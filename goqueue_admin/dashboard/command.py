@@ -69,7 +69,7 @@ def _app(session: Session, read_only: bool, theme: str, every: float) -> "Dashbo
 
     if theme not in theme_names():
         raise UsageInvalid(f"there is no theme {theme!r}", hint=f"known are {', '.join(theme_names())}")
-    service = connect(session.server, session.timeout, session.api_key, session.tls)
+    service = connect(session.server, session.timeout, session.api_key, session.tls, session.tenant)
     return Dashboard(
         service,
         context=session.broker_context or "",

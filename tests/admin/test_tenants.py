@@ -32,9 +32,11 @@ def test_tenant_is_created_suspended_disabled_and_deleted_with_its_data(tmp_path
         run("tenant", "suspend", "team-a", code=2)
         run("tenant", "suspend", "team-a", "--yes", "--reason", "unpaid")
         assert broker.ask("GET", "/topics", key=key["key"]).status == 200
-        refused = broker.ask("POST", "/topics/team-a.orders/messages", {"messages": [{"value": "x"}]}, key=key["key"])
+        refused = broker.ask("POST", "/topics/orders/messages", {"messages": [{"value": "x"}]}, key=key["key"])
         assert (refused.status, refused.code) == (403, "tenant_suspended")
         assert refused.json["error"] == "tenant 'team-a' is suspended: unpaid"
+        found = [one for one in json.loads(run("doctor", "-o", "json", code=1).out) if one["code"] == "tenant_refused"]
+        assert [(one["subject"], one["details"]["requests"]) for one in found] == [("team-a", 1)]
         run("tenant", "disable", "team-a", "--yes")
         assert broker.ask("GET", "/topics", key=key["key"]).code == "tenant_disabled"
         run("tenant", "activate", "team-a")

@@ -224,9 +224,9 @@ def test_sdk_waits_for_its_quota_and_goes_on(tmp_path: Path) -> None:
         with Client(broker.url, api_key=made["key"]) as client:
             with client.producer() as producer:
                 for _ in range(4):
-                    producer.send_many("acme.t", ["x"] * 10)
+                    producer.send_many("t", ["x"] * 10)
                     producer.flush()
-            with client.reader("acme.t", until="now") as reader:
+            with client.reader("t", until="now") as reader:
                 assert sum(1 for _ in reader) == 40
         violations = broker.do("GET", "/admin/tenants/acme/usage")["violations"]
         assert violations["publish_rate_limit"] > 0

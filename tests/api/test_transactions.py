@@ -238,7 +238,7 @@ def test_an_epoch_that_was_never_given_out_is_refused(url: str) -> None:
 def test_a_producer_with_a_transactional_id_publishes_in_transactions_only(url: str) -> None:
     whose = init(url)
     body = section(0, frames([b"x"], (whose["producer_id"], whose["epoch"], 0)))
-    refused(send(url, body), 409, "transaction_not_open", "app-1")
+    refused(send(url, body), 409, "transaction_not_open", str(whose["producer_id"]))
 
 
 def test_heartbeat_needs_the_current_epoch(url: str) -> None:

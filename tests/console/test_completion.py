@@ -15,7 +15,7 @@ import pytest
 
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.commands import registry as daemon
-from goqueue.console import completion
+from goqueue.console import completion, completion_names
 from goqueue.console.command_tree import Program
 from goqueue.console.completion import SHELLS, proposals, script
 from goqueue.console.rows import OUTPUTS
@@ -68,7 +68,7 @@ def words(line: str) -> list[str]:
         ),
         ("goqueue-cli topic create orders --set retention_b", ["retention_bytes="]),
         ("goqueue-cli topic list -- --inter", []),
-        ("goqueue-cli config edit production --unset t", ["timeout"]),
+        ("goqueue-cli config edit production --unset t", ["tenant", "timeout"]),
         ("goqueue-cli config create x --no-pro", ["--no-protected"]),
         ("goqueue-cli delayed re", ["reschedule"]),
         ("goqueue-cli delayed list orders --state c", ["cancelled"]),
@@ -177,14 +177,14 @@ def test_a_program_that_fails_proposes_nothing(capfd: pytest.CaptureFixture[str]
 
 def names(kind: str, prefix: str, line: Sequence[str], home: Path, **variables: str) -> list[str]:
     there = {"XDG_CACHE_HOME": str(home), "GOQUEUE_CONFIG": NO_CONTEXTS, **variables}
-    return completion.names(kind, prefix, line, there)
+    return completion_names.names(kind, prefix, line, there)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take longer for an answer, and between two, than a shell waits."""
-    monkeypatch.setattr(completion, "_SECONDS_MAX", 60.0)
-    monkeypatch.setattr(completion, "_KEPT_SECONDS", 600.0)
+    monkeypatch.setattr(completion_names, "_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(completion_names, "_KEPT_SECONDS", 600.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -237,7 +237,7 @@ def test_an_invalid_answer_has_no_names(answer: bytes, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
         program = (
-            "import sys, json; from goqueue.console.completion import names;"
+            "import sys, json; from goqueue.console.completion_names import names;"
             "print(json.dumps(names('topics', '', ['-s', sys.argv[1]], {'XDG_CACHE_HOME': sys.argv[2]})))"
         )
         url = f"http://127.0.0.1:{server.getsockname()[1]}"

@@ -40,6 +40,8 @@ class HttpRequest:
     """Of the client, verified by TLS."""
     grants: tuple[tuple[str, str], ...] = ()
     """Headers that let a web page read the answer."""
+    world: Any = None
+    """The `TenantWorld` in which it is answered, if it is that of a tenant."""
 
 
 @dataclass(slots=True)

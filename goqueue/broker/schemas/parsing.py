@@ -145,6 +145,7 @@ def _checked(source: SchemaSource, given: SchemaContent, *, normalize: bool) -> 
         references=tuple(sorted(given.references, key=lambda one: one.name)) if normalize else given.references,
         metadata=given.metadata,
         rule_set=given.rule_set,
+        tenant=given.tenant,
     )
     return CheckedSchema(content, content.digest(), parsed)
 

@@ -20,6 +20,8 @@ Shown = Literal["live", "all", "deleted"]
 """Versions that are not deleted, with the soft-deleted ones, or only those."""
 DEFAULT_LEVEL = CompatibilityLevel.BACKWARD
 LATEST = "latest"
+ANY_SUBJECT = ":*:"
+"""The prefix that Confluent's clients send for all subjects."""
 
 
 class RegistryQueries:

@@ -29,6 +29,8 @@ class SchemaContent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     references: tuple[ReferenceRecord, ...] = ()
     metadata: dict[str, Any] | None = None
     rule_set: dict[str, Any] | None = None
+    tenant: str = ""
+    """The tenant of its subjects: those of another one get another id for an equal schema, and so learn nothing."""
 
     def digest(self) -> bytes:
         """Return the SHA-256 by which equal schemas are found."""

@@ -5,7 +5,7 @@ is committed (`queries`), so no client sees an id that a failing disk can take b
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from goqueue.broker.core.journal import Journal
@@ -68,6 +68,8 @@ class SchemaRegistry:
         self._parser = SchemaParser()
         self.checker = PayloadChecker(lambda: self.queries.state)
         """Checks messages by what is committed."""
+        self.tenant_of: Callable[[str], str] = lambda _: ""
+        """Returns the tenant that a subject belongs to; empty if it belongs to none."""
 
     def open(self) -> None:
         """Rebuild the state from the log."""
@@ -134,6 +136,7 @@ class SchemaRegistry:
             references=resolved,
             metadata=given.metadata,
             rule_set=given.rule_set,
+            tenant=self.tenant_of(subject),
         )
         checked = yield from self._parser.check(queries.state, content, normalize=bool(wanted))
         return checked

@@ -9,7 +9,7 @@ from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.tenants.limits import TENANTS_MAX
-from goqueue.broker.tenants.naming import check_tenant_id, id_from_name, prefix_of
+from goqueue.broker.tenants.naming import check_tenant_id, id_from_name, prefix_of, tenant_of
 from goqueue.broker.tenants.records import (
     REACHED,
     TRANSITIONS,
@@ -21,6 +21,7 @@ from goqueue.broker.tenants.records import (
     decode_tenant_record,
     encode_tenant_record,
 )
+from goqueue.broker.tenants.refusals import TenantRefusals
 from goqueue.broker.tenants.removal import OwnedResources, TenantContents, contents_of, remove_contents
 from goqueue.clock import Clock
 from goqueue.errors import (
@@ -47,6 +48,8 @@ class TenantAdministration:
         )
         self._clock = clock
         self._broker = broker
+        self.refusals = TenantRefusals(clock)
+        """Requests of tenants that are not active."""
         self.on_change: Signal[[]] = Signal()
         """Emitted when a tenant was created, changed or deleted."""
 
@@ -68,6 +71,11 @@ class TenantAdministration:
             hint = f"did you mean {meant}?" if meant else "GET /admin/tenants lists them"
             raise TenantNotFound(f"there is no tenant {quoted(tenant[:200])}", hint=hint)
         return found
+
+    def owner_of(self, name: str) -> str:
+        """Return the id of the tenant that a full name belongs to; empty if it belongs to none."""
+        tenant = tenant_of(name)
+        return tenant if tenant in self.state.tenants else ""
 
     def contents(self, tenant: str) -> TenantContents:
         """Return what belongs to a tenant."""
@@ -163,6 +171,7 @@ class TenantAdministration:
         found = self.tenant(tenant)
         if found.status == "active" or (found.status == "suspended" and describes):
             return found
+        self.refusals.note(tenant)
         why = f": {found.reason}" if found.reason else ""
         if found.status == "suspended":
             raise TenantSuspended(

@@ -191,9 +191,8 @@ class TransactionCoordinator:
 
     def refuse_outside(self, mark: ProducerMark) -> None:
         """Refuse a publish outside a transaction by a producer with a transactional id."""
-        known = self.register.of_producer(mark.producer)
-        if known is not None:
-            raise outside_transaction(known, mark.producer)
+        if self.register.of_producer(mark.producer) is not None:
+            raise outside_transaction(mark.producer)
 
     # --- while it is open ---
 

@@ -169,9 +169,10 @@ def closing(known: TransactionMetadata) -> TransactionNotOpen:
     )
 
 
-def outside_transaction(known: TransactionMetadata, producer: int) -> TransactionNotOpen:
+def outside_transaction(producer: int) -> TransactionNotOpen:
+    """Return the error without the transactional id, which may be that of another tenant."""
     return TransactionNotOpen(
-        f"producer {producer} belongs to transactional id {quoted(known.id)} and may publish only in transactions",
+        f"producer {producer} belongs to a transactional id and may publish only in transactions",
         hint="name the transaction with producer_id and epoch, or publish with another producer",
     )
 

@@ -32,10 +32,12 @@ class BrokerLogs:
     isolation: Isolation = field(default=READ_COMMITTED, kw_only=True)
     tls: TlsOptions | None = field(default=None, kw_only=True)
     """Files on the machine of each process that reads."""
+    tenant: str = field(default="", kw_only=True)
+    """The tenant whose names are meant; a key of a tenant needs none."""
 
     @cached_property
     def client(self) -> Client:
-        return Client(self.name, _TIMEOUT_SECONDS, api_key=self.token, tls=self.tls)
+        return Client(self.name, _TIMEOUT_SECONDS, api_key=self.token, tenant=self.tenant, tls=self.tls)
 
     def __getstate__(self) -> dict[str, str | bool | TlsOptions | None]:
         return {name: value for name, value in self.__dict__.items() if name != "client"}
@@ -46,7 +48,7 @@ class BrokerLogs:
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         if "client" not in self.__dict__:
-            with Client(self.name, _FIRST_SECONDS, api_key=self.token, tls=self.tls) as client:
+            with Client(self.name, _FIRST_SECONDS, api_key=self.token, tenant=self.tenant, tls=self.tls) as client:
                 client.topics()
         found = self.client.topic_details(internal=True)
         return {topic.name: tuple(range(topic.partitions)) for topic in sorted(found, key=lambda topic: topic.name)}

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from goqueue.client import Client, address, admin_requests
 from goqueue.client.admin_requests import TopicInfo
-from goqueue.client.api_request import check_api_key
+from goqueue.client.api_request import Sender, check_api_key
 from goqueue.client.connection import Connection
 from goqueue.client.tls import tls_context
 from goqueue.client.transaction_requests import TransactionIdentity
@@ -97,6 +97,7 @@ def client_of(options: WriteOptions) -> Client:
         options.delivery_seconds,
         connect_timeout=_CONNECT_SECONDS,
         api_key=options.token,
+        tenant="",
         tls=options.tls,
     )
 
@@ -128,7 +129,7 @@ def write(
         client = owned.enter_context(client_of(options))
         broker = address.parse(options.url)
         connection = Connection(
-            broker, _CONNECT_SECONDS, tls_context(broker, options.tls), check_api_key(options.token)
+            broker, _CONNECT_SECONDS, tls_context(broker, options.tls), Sender(check_api_key(options.token))
         )
         owned.callback(connection.close)
         wire = PipelinedConnection(connection, options.delivery_seconds)

@@ -63,7 +63,7 @@ class GroupProgress:
     def report(self, positions: Positions) -> None:
         with (
             suppress(GoQueueError),
-            Client(self._url, _TIMEOUT_SECONDS, api_key=self._token, tls=self._tls) as client,
+            Client(self._url, _TIMEOUT_SECONDS, api_key=self._token, tenant="", tls=self._tls) as client,
         ):
             if self._has_members(client):
                 return  # their progress is not this query's

@@ -104,7 +104,7 @@ def _as_text(field: "StructField") -> Any:
 
 def check_destination(to: TopicDestination, plan: ReadPlan | None) -> None:
     """Check that the topic exists and has enough partitions, before anything is read."""
-    with Client(to.server, connect_timeout=_CONNECT_SECONDS, api_key=to.token, tls=to.tls) as client:
+    with Client(to.server, connect_timeout=_CONNECT_SECONDS, api_key=to.token, tenant="", tls=to.tls) as client:
         try:
             found = client.topic(to.topic)
         except TopicNotFound as error:

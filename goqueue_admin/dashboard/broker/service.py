@@ -303,7 +303,13 @@ class Service:
         return f"<Service {self.address} {self.link.state}>"
 
 
-def connect(server: str | None, timeout: float, api_key: str | None = None, tls: "TlsOptions | None" = None) -> Service:
+def connect(
+    server: str | None,
+    timeout: float,
+    api_key: str | None = None,
+    tls: "TlsOptions | None" = None,
+    tenant: str | None = None,
+) -> Service:
     """Create a service for the broker at an address."""
     from goqueue.client import AsyncClient, address  # noqa: PLC0415 - tests of the service itself need neither
 
@@ -321,4 +327,6 @@ def connect(server: str | None, timeout: float, api_key: str | None = None, tls:
         writer.close()
         return None
 
-    return Service(AsyncClient(server, seconds, api_key=api_key, tls=tls), str(place), SystemClock(), probe)
+    return Service(
+        AsyncClient(server, seconds, api_key=api_key, tenant=tenant or "", tls=tls), str(place), SystemClock(), probe
+    )

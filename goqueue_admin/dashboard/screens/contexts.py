@@ -30,7 +30,11 @@ async def open_context(name: str) -> OpenedContext:
     """Connect to the broker of a context. Raises a GoQueueError, or UsageInvalid for a wrong setting."""
     chosen = resolve_options({"context": name}, os.environ)
     service = connect(
-        chosen.server.value, parse_duration(chosen.timeout.value), chosen.api_key.value.read(), chosen.tls
+        chosen.server.value,
+        parse_duration(chosen.timeout.value),
+        chosen.api_key.value.read(),
+        chosen.tls,
+        chosen.tenant.value,
     )
     try:
         await service.fetch(VERSION)

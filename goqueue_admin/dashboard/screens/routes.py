@@ -98,6 +98,7 @@ ROUTES = (
     Route("operations", "operations:OperationsScreen", "What operators changed.", up="overview", aliases=("undo",)),
     Route("alerts", "alerts:AlertsScreen", "Alerts that the broker sends itself.", up="overview"),
     Route("keys", "keys:KeysScreen", "API keys.", up="overview"),
+    Route("tenants", "tenants:TenantsScreen", "Teams that share the broker.", up="overview"),
     Route("contexts", "contexts:ContextsScreen", "Other brokers.", up="overview", one="context", aliases=("ctx",)),
     Route("context", "contexts:ContextsScreen", "Connect to the broker of a context.", ("context",), "contexts"),
 )
