@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import exit_codes, terminal
-from goqueue.console.failure import doing
+from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, WatchOptions
 from goqueue.console.formatting import format_ago, format_size_rate, format_to_second
 from goqueue.console.names import for_each_name, in_table, reject_empty_names
+from goqueue.console.positions import parse_time_flag
 from goqueue.console.rows import Column, Row, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.console.watch import show_rows
 from goqueue.errors import BackupNotFound
-from goqueue.quantities import format_count, format_duration, format_size
+from goqueue.quantities import format_count, format_duration, format_size, quoted
 
 if TYPE_CHECKING:
     from goqueue.client import BackupInfo, Client
 
 _LOOK_SECONDS = 0.25
+_ACTIVITIES = {"backup": "backing up", "restore": "restoring", "verification": "verifying"}
 
 
 def _optional_time(text: str | None) -> str:
@@ -101,7 +103,7 @@ def _follow(session: Session, client: "Client", one: "BackupInfo") -> "BackupInf
     try:
         while one.state == "running" or one.progress is not None:
             if session.for_people and one.progress is not None:
-                activity = "verifying" if one.progress.activity == "verification" else "backing up"
+                activity = _ACTIVITIES[one.progress.activity]
                 terminal.show_status(f"{activity}: {_progress(struct_to_row(one.progress))}")
             time.sleep(_LOOK_SECONDS)
             one = client.backup(one.id)
@@ -191,6 +193,62 @@ def verify(
     if sentences:
         terminal.say_error(f"backup {found.id} is damaged", details=sentences, hint="make another one")
         raise typer.Exit(exit_codes.FAILED)
+
+
+@session_flags
+def restore(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Id of a backup.")],
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="A topic of the backup.")],
+    new_name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Name of the new topic. Default: that of the topic.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only messages that were appended before this time.")
+    ] = None,
+    offset: Annotated[
+        list[str] | None,
+        typer.Option("--offset", metavar="P=N", help="Only messages of partition P below offset N; may be repeated."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
+    *,
+    session: Session,
+) -> None:
+    """Restore one topic of a backup as a new topic of the running broker.
+
+    \b
+      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as orders-before
+      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as o --until 2026-11-20T02:00:00Z
+      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as o --offset 0=1200 --dry-run
+
+    Messages have the same offsets, delayed ones are delivered, and open transactions are aborted. `goqueue restore`
+    restores everything into an empty directory.
+    """
+    reject_empty_names(name, noun="backup")
+    offsets = dict(map(_parse_offset, offset or ()))
+    moment = None if until is None else parse_time_flag("--until", until)
+    with doing(f"restore topic {topic}"), session.client() as client:
+        found = client.restore_topic(name, topic, new_name, until=moment, offsets=offsets, dry_run=dry_run)
+        state, problem = "planned", None
+        if not dry_run:
+            restored = _follow(session, client, client.backup(name)).restore
+            state, problem = ("unknown", None) if restored is None else (restored.state, restored.problem)
+    columns = (
+        Column("TOPIC", "name"),
+        Column("PARTITIONS", "partitions", format_count),
+        Column("SIZE", "bytes", format_size),
+        Column("STATE", "state"),
+    )
+    session.write([{**struct_to_row(found), "state": state}], columns)
+    if problem is not None:
+        terminal.say_error(f"topic {found.name} was not restored", cause=problem)
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _parse_offset(text: str) -> tuple[int, int]:
+    number, sign, offset = text.partition("=")
+    if not (sign and all(one.isascii() and one.isdecimal() and len(one) < 19 for one in (number, offset))):
+        raise UsageInvalid(f"--offset {quoted(text)} is not a partition and an offset", hint="write --offset 0=1200")
+    return int(number), int(offset)
 
 
 @session_flags

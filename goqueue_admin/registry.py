@@ -135,6 +135,7 @@ PROGRAM = Program(
         Command("backup describe", ".backups:describe", "Show backups, and what their last verification found."),
         Command("backup list", ".backups:list_backups", "List backups, the newest first."),
         Command("backup prune", ".backups:prune", "Delete the backups that retention does not keep.", "danger"),
+        Command("backup restore", ".backups:restore", "Restore one topic of a backup as a new topic.", "write"),
         Command("backup schedule", ".backups:schedule", "Show when the next backup begins, and which are kept."),
         Command("backup verify", ".backups:verify", "Read everything of a backup again: each hash and each frame."),
         Command("broker describe", ".broker:describe", "Show version, health and contents of a broker."),

@@ -133,6 +133,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
 
 # The packages of the broker from the roof to the ground: each may use those below it.
 BROKER_FLOORS = (
+    "goqueue.broker.adoption",
     "goqueue.broker.offline_catalog",
     "goqueue.broker.tracing",
     "goqueue.broker.broker",

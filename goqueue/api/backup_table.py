@@ -27,6 +27,15 @@ BACKUP_ENDPOINTS = (
         answer_example={"id": "20261120T031500Z-5f0c2a9b", "result": "deleted"},
     ),
     Endpoint(
+        "POST", "/admin/backup/{backup}/restore", backups.restore, "Start to restore a topic as a new topic",
+        status=202,
+        errors=(
+            errors.BackupNotFound, errors.BackupsBusy, errors.TopicNameInvalid, errors.TopicExists, errors.LogExists,
+            errors.OffsetOutOfRange, *_TARGET, errors.BrokerStopping,
+        ),
+        example={"topic": "orders", "name": "orders-before", "until": "2026-11-20T09:00:00Z", "dry_run": True},
+    ),
+    Endpoint(
         "POST", "/admin/backup/{backup}/verify", backups.verify, "Start to read everything of a backup again",
         status=202, errors=(errors.BackupNotFound, errors.BackupsBusy, *_TARGET, errors.BrokerStopping),
     ),

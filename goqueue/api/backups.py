@@ -5,15 +5,17 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import Offset, PartitionKey, Time
 from goqueue.backup.catalog import BackupSummary
 from goqueue.quantities import format_time
-from goqueue.runtime.backup_runner import BackupRun
+from goqueue.runtime.backup_runner import BackupRun, RunState
+from goqueue.runtime.topic_restorer import TopicRestorer
 
 BackupState = Literal["running", "complete", "failed", "cancelled", "damaged"]
 
 
 class BackupProgressJson(Struct, kw_only=True):
-    activity: Annotated[Literal["backup", "verification"], Meta(description="What is running.")]
+    activity: Annotated[Literal["backup", "verification", "restore"], Meta(description="What is running.")]
     bytes_total: int
     bytes_done: Annotated[int, Meta(description="Includes what need not be copied.")]
     bytes_per_second: float
@@ -24,6 +26,12 @@ class BackupVerificationJson(Struct, kw_only=True):
     verified_at: str
     problems: int
     sentences: Annotated[list[str], Meta(description="Some of the problems.")]
+
+
+class TopicRestoreJson(Struct, kw_only=True):
+    topic: Annotated[str, Meta(description="The name of the new topic.")]
+    state: RunState
+    problem: str | None
 
 
 class BackupJson(Struct, kw_only=True):
@@ -40,6 +48,9 @@ class BackupJson(Struct, kw_only=True):
     problem: str | None = None
     verification: BackupVerificationJson | None = None
     progress: BackupProgressJson | None = None
+    restore: Annotated[
+        TopicRestoreJson | None, Meta(description="The last restore of a topic from it, since the broker started.")
+    ] = None
 
 
 class BackupScheduleJson(Struct, kw_only=True):
@@ -70,6 +81,25 @@ class PruneBackupsResponse(Struct, kw_only=True):
     dry_run: bool
     kept: list[str]
     deleted: Annotated[list[str], Meta(description="With `dry_run`: would be deleted.")]
+
+
+class RestoreTopicRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    topic: Annotated[str, Meta(min_length=1, max_length=300, description="A topic of the backup.")]
+    name: Annotated[str | None, Meta(description="The name of the new topic. Default: that of the topic.")] = None
+    until: Annotated[Time | None, Meta(description="Only messages that were appended before this time.")] = None
+    offsets: Annotated[
+        dict[PartitionKey, Offset], Meta(description="By partition: only messages below this offset.")
+    ] = {}
+    dry_run: bool = False
+
+
+class RestoreTopicResponse(Struct, kw_only=True):
+    backup: str
+    topic: str
+    name: str
+    partitions: int
+    bytes: Annotated[int, Meta(description="Of the logs in the backup, before they are cut.")]
+    dry_run: bool
 
 
 async def create(call: ApiCall) -> BackupJson:
@@ -108,7 +138,10 @@ async def describe(call: ApiCall) -> BackupJson:
     run = current if current is not None and current.id == name else runner.runs.get(name)
     if run is not None and run.kind == "backup":
         return _running(run)
-    return _stored(await runner.summary(name), runner.current)
+    found = _stored(await runner.summary(name), runner.current)
+    if (restored := runner.restores.get(name)) is not None:
+        found.restore = TopicRestoreJson(topic=restored.topic, state=restored.state, problem=restored.problem)
+    return found
 
 
 async def verify(call: ApiCall) -> BackupJson:
@@ -116,6 +149,25 @@ async def verify(call: ApiCall) -> BackupJson:
     name = call.parameters["backup"]
     run = await call.app.backups.begin_verification(name)
     return _stored(await call.app.backups.summary(name), run)
+
+
+async def restore(call: ApiCall, body: RestoreTopicRequest) -> RestoreTopicResponse:
+    """Start to restore a topic as a new one; the answer does not wait for it."""
+    backup, name = call.parameters["backup"], body.name or body.topic
+    call.access.require("create", "topic", name)
+    restorer = TopicRestorer(call.runtime, call.app.backups)
+    offsets = {int(number): offset for number, offset in body.offsets.items()}
+    found = await restorer.plan(backup, body.topic, name, body.until, offsets)
+    if not body.dry_run:
+        restorer.begin(found)
+    return RestoreTopicResponse(
+        backup=backup,
+        topic=body.topic,
+        name=name,
+        partitions=found.spec.partitions,
+        bytes=found.plan.size,
+        dry_run=body.dry_run,
+    )
 
 
 async def prune(call: ApiCall, body: PruneBackupsRequest) -> PruneBackupsResponse:

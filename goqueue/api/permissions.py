@@ -83,7 +83,7 @@ PERMISSIONS: dict[str, Permission] = {
             "POST /operations/{operation}/undo", "POST /admin/alerts/test", "POST /admin/alerts/silences",
             "DELETE /admin/alerts/silences/{silence}", "POST /admin/tls/reload",
             "POST /admin/backup", "DELETE /admin/backup/{backup}", "POST /admin/backup/{backup}/verify",
-            "POST /admin/backup/prune",
+            "POST /admin/backup/prune", "POST /admin/backup/{backup}/restore",
         ),
         _cluster("write"),
     ),

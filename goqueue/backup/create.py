@@ -13,7 +13,7 @@ from threading import Event
 
 from goqueue.backup.cut import KEPT_NOTES, Cut, LogCut, SegmentCut, linked_note, linked_segment, remove_cut
 from goqueue.backup.manifest import (
-    DamagedRange,
+    DamagedBytes,
     LogEntry,
     Manifest,
     Piece,
@@ -116,7 +116,7 @@ class BackupWriter:
         return manifest
 
     def _copy_log(self, number: int, log: LogCut, known: _Known) -> LogEntry:
-        damages: list[DamagedRange] = []
+        damages: list[DamagedBytes] = []
         before = _sound_segments(known.get(log.name))
         segments = tuple(
             self._copy_segment(linked_segment(self._directory, number, one), one, before.get(one.base_offset), damages)
@@ -136,7 +136,7 @@ class BackupWriter:
                 yield note, piece
 
     def _copy_segment(
-        self, path: str, segment: SegmentCut, before: SegmentEntry | None, damages: list[DamagedRange]
+        self, path: str, segment: SegmentCut, before: SegmentEntry | None, damages: list[DamagedBytes]
     ) -> SegmentEntry:
         if not segment.size:
             return SegmentEntry(segment.base_offset, segment.next_offset, ())

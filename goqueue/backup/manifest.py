@@ -40,7 +40,7 @@ class SegmentEntry(msgspec.Struct, frozen=True):
         return sum(one.size for one in self.pieces)
 
 
-class DamagedRange(msgspec.Struct, frozen=True):
+class DamagedBytes(msgspec.Struct, frozen=True):
     """Bytes of a segment that were damaged when they were copied. They are in the backup as they were."""
 
     base_offset: int
@@ -53,7 +53,7 @@ class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     segments: tuple[SegmentEntry, ...]
     notes: dict[str, Piece] = {}
-    damages: tuple[DamagedRange, ...] = ()
+    damages: tuple[DamagedBytes, ...] = ()
 
     @property
     def first_offset(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
-from goqueue.backup.manifest import DamagedRange, Piece
+from goqueue.backup.manifest import DamagedBytes, Piece
 from goqueue.errors import BackupDamaged, DiskFailed
 from goqueue.limits import BACKUP_OBJECT_BYTES, FRAME_HEADER_BYTES
 from goqueue.storage.disk import Buffer, File
@@ -73,8 +73,8 @@ def has_piece(file: File, position: int, piece: Piece) -> bool:
     return count == FRAME_HEADER_BYTES and header.hex() == piece.last_header
 
 
-def damaged_range(base_offset: int, damage: Damage) -> DamagedRange:
-    return DamagedRange(base_offset, damage.position, damage.end, damage.reason)
+def damaged_range(base_offset: int, damage: Damage) -> DamagedBytes:
+    return DamagedBytes(base_offset, damage.position, damage.end, damage.reason)
 
 
 def check_piece(piece: Piece, content: bytes) -> None:

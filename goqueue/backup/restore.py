@@ -16,6 +16,8 @@ from goqueue.quantities import format_size
 from goqueue.storage.disk import Disk, file_size, read_all, remove_files, replace_file
 from goqueue.storage.layout import FORMAT_VERSION, RESTORING, check_name
 
+RESTORING_DIRECTORY = "restoring"
+"""Where a broker writes the logs of a topic that it restores, in its data directory."""
 Progress = Callable[[int], None]
 """Called with the bytes that were restored since the last call."""
 
@@ -99,15 +101,16 @@ def _restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry
     for segment in log.segments:
         path = f"{directory}/{segment.base_offset:020d}.log"
         if not _is_restored(disk, path, segment):
-            _write_file(disk, path, _contents(target, segment.pieces, progress))
+            write_file(disk, path, load_pieces(target, segment.pieces, progress))
         else:
             progress(segment.size)
     for note, piece in log.notes.items():
-        _write_file(disk, f"{directory}/{note}", _contents(target, (piece,), lambda _: None))
+        write_file(disk, f"{directory}/{note}", load_pieces(target, (piece,), lambda _: None))
     disk.sync_directory(directory)
 
 
-def _contents(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[bytes]:
+def load_pieces(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[bytes]:
+    """Yield the contents of pieces, verified. Raises BackupDamaged."""
     for piece in pieces:
         content = target.get_object(piece.sha256)
         check_piece(piece, content)
@@ -132,7 +135,7 @@ def _is_restored(disk: Disk, path: str, segment: SegmentEntry) -> bool:
     return True
 
 
-def _write_file(disk: Disk, path: str, contents: Iterator[bytes]) -> None:
+def write_file(disk: Disk, path: str, contents: Iterator[bytes]) -> None:
     """Write a file in one step; its name is synced with the directory."""
     temporary = f"{path}.tmp"
     remove_files(disk, temporary)
@@ -145,3 +148,14 @@ def _write_file(disk: Disk, path: str, contents: Iterator[bytes]) -> None:
     finally:
         file.close()
     disk.rename(temporary, path)
+
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """Remove a directory with everything in it, if it is there."""
+    if disk.kind(path) == "directory":
+        for entry in disk.entries(path):
+            if entry.kind == "directory":
+                remove_tree(disk, f"{path}/{entry.name}")
+            else:
+                disk.remove(f"{path}/{entry.name}")
+        disk.remove_directory(path)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         BackupScheduleInfo,
         BackupsPruned,
         BackupVerificationInfo,
+        TopicRestoreInfo,
+        TopicRestoreResult,
     )
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
@@ -177,6 +179,8 @@ __all__ = [
     "TopicDetails",
     "TopicInfo",
     "TopicPartition",
+    "TopicRestoreInfo",
+    "TopicRestoreResult",
     "TopicSettings",
     "Transaction",
     "TransactionInfo",
@@ -202,6 +206,7 @@ _LATER = {
         "arguments": "ConsumerArguments HandlerArguments ProducerArguments WorkerArguments",
         "backup_requests": (
             "BackupInfo BackupOverview BackupProgressInfo BackupScheduleInfo BackupVerificationInfo BackupsPruned"
+            " TopicRestoreInfo TopicRestoreResult"
         ),
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",

@@ -1,11 +1,13 @@
 """The client's methods for backups that the broker makes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from goqueue.client.address import quote
 from goqueue.client.api_request import ApiRequest, json_request, operation
+from goqueue.client.times import Moment, to_text
 
 
 class BackupProgressInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +27,27 @@ class BackupVerificationInfo(msgspec.Struct, frozen=True, kw_only=True):
     verified_at: str
     problems: int
     sentences: list[str] = []
+
+
+class TopicRestoreInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The last restore of a topic from a backup."""
+
+    topic: str
+    """The name of the new topic."""
+    state: str
+    """running, complete, failed or cancelled."""
+    problem: str | None = None
+
+
+class TopicRestoreResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic of a backup, and the new topic that is made of it."""
+
+    backup: str
+    topic: str
+    name: str
+    partitions: int
+    bytes: int
+    dry_run: bool
 
 
 class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +70,7 @@ class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     verification: BackupVerificationInfo | None = None
     progress: BackupProgressInfo | None = None
+    restore: TopicRestoreInfo | None = None
 
 
 class BackupScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +128,28 @@ class BackupAdmin:
         """Start to read everything of a backup again, and return at once."""
         path = f"/admin/backup/{quote(name)}/verify"
         return json_request("POST", path, BackupInfo, {}, idempotent=False, unsure_hint=_UNSURE)
+
+    @operation
+    def restore_topic(
+        self,
+        backup: str,
+        topic: str,
+        name: str | None = None,
+        *,
+        until: Moment | None = None,
+        offsets: Mapping[int, int] | None = None,
+        dry_run: bool = False,
+    ) -> ApiRequest[TopicRestoreResult]:
+        """Start to restore a topic as a new one, and return at once; `backup` tells how far it is.
+
+        Only messages before `until` and, by partition, below `offsets` are restored.
+        """
+        body: dict[str, Any] = {"topic": topic, "name": name, "dry_run": dry_run}
+        if until is not None:
+            body["until"] = to_text(until)
+        body["offsets"] = {str(number): offset for number, offset in (offsets or {}).items()}
+        path = f"/admin/backup/{quote(backup)}/restore"
+        return json_request("POST", path, TopicRestoreResult, body, idempotent=False, unsure_hint=_UNSURE)
 
     @operation
     def prune_backups(self, *, dry_run: bool = False) -> ApiRequest[BackupsPruned]:

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,9 +23,11 @@ from goqueue import __version__
 from goqueue.backup.catalog import BackupCatalog, BackupSummary
 from goqueue.backup.create import BackupProgress, BackupWriter, Throttle
 from goqueue.backup.cut import Cut, remove_cut, take_cut
+from goqueue.backup.manifest import Manifest
+from goqueue.backup.restore import RESTORING_DIRECTORY, remove_tree
 from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget, refuse_unless_id
-from goqueue.backup.verify import Verification, store_verification, verify_backup
+from goqueue.backup.verify import Verification, load_manifest, store_verification, verify_backup
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueError
 from goqueue.limits import BACKUP_RUNS_KEPT
@@ -46,7 +48,8 @@ class BackupRun:
     """A backup or a verification of this process."""
 
     id: str
-    kind: Literal["backup", "verification"]
+    """Of the backup."""
+    kind: Literal["backup", "verification", "restore"]
     began_ns: int
     throttle: Throttle
     state: RunState = "running"
@@ -54,6 +57,9 @@ class BackupRun:
     progress: BackupProgress | None = None
     """Of a backup, once its cut was taken."""
     verification: Verification | None = None
+    topic: str = ""
+    """The name that a restored topic gets."""
+    restore: "Callable[[BackupRun], Awaitable[None]] | None" = None
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -91,6 +97,8 @@ class BackupRunner:
         """Why the last backup failed."""
         self.runs: OrderedDict[str, BackupRun] = OrderedDict()
         """Backups of this process that are not in the target, the oldest first."""
+        self.restores: dict[str, BackupRun] = {}
+        """The last restore of a topic from each backup."""
         self.current: BackupRun | None = None
         self._runtime = runtime
         self._rate = bytes_per_second
@@ -103,10 +111,14 @@ class BackupRunner:
 
     def start(self) -> None:
         """Remove what a backup has left that was interrupted by the end of the process, and look at the target."""
-        with suppress(GoQueueError):  # the next backup does so, too
-            remove_cut(self._runtime.disk, self._directory)
+        self._readers.submit(self._remove_leftovers)
         if self.target is not None:
             self._readers.submit(self._look)
+
+    def _remove_leftovers(self) -> None:
+        with suppress(GoQueueError):  # the next backup or restore does so, too
+            remove_cut(self._runtime.disk, self._directory)
+            remove_tree(self._runtime.disk, f"{self._runtime.store.path}/{RESTORING_DIRECTORY}")
 
     async def stop(self) -> None:
         """Cancel what is under way."""
@@ -133,24 +145,44 @@ class BackupRunner:
     async def begin_verification(self, name: str) -> BackupRun:
         """Start to read a backup again."""
         self._refuse_busy()
-        await self._on_list_thread(partial(self._refuse_unknown, name))
+        await self.run_list_job(partial(self._refuse_unknown, name))
         run = BackupRun(name, "verification", self._runtime.clock.now_ns(), Throttle(self._rate))
         return self._begin(run)
 
+    def begin_restore(
+        self, name: str, topic: str, size: int, restore: Callable[[BackupRun], Awaitable[None]]
+    ) -> BackupRun:
+        """Start to restore a topic."""
+        progress = BackupProgress(bytes_total=size)
+        run = BackupRun(name, "restore", self._runtime.clock.now_ns(), Throttle(self._rate), progress=progress)
+        run.topic, run.restore = topic, restore
+        self._begin(run)
+        self.restores[name] = run
+        return run
+
+    async def run_job(self, job: Callable[[], T]) -> T:
+        """Run a job on the thread of backups."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, job)
+
+    async def manifest(self, name: str) -> Manifest:
+        """Load the manifest of a backup. Raises BackupNotFound."""
+        target = self._require_catalog().target
+        return await self.run_list_job(partial(load_manifest, target, name))
+
     async def summaries(self) -> list[BackupSummary]:
         """The complete backups of the target, the oldest first."""
-        return await self._on_list_thread(self._require_catalog().summaries)
+        return await self.run_list_job(self._require_catalog().summaries)
 
     async def summary(self, name: str) -> BackupSummary:
         def job() -> BackupSummary:
             self._refuse_unknown(name)
             return self._require_catalog().summary(name)
 
-        return await self._on_list_thread(job)
+        return await self.run_list_job(job)
 
     async def look(self) -> None:
         """Read the newest backups of the target."""
-        await self._on_list_thread(self._look)
+        await self.run_list_job(self._look)
 
     async def wait(self) -> None:
         """Wait until nothing runs."""
@@ -170,7 +202,7 @@ class BackupRunner:
                     catalog.delete(*expired)
             return [one.id for one in found if one.id not in expired], expired
 
-        return await self._on_list_thread(job)
+        return await self.run_list_job(job)
 
     async def remove(self, name: str) -> Literal["cancelled", "deleted"]:
         """Cancel a running backup, or delete one with the objects that no other backup needs."""
@@ -181,7 +213,7 @@ class BackupRunner:
             return "cancelled"
         self._refuse_busy()
         if self.runs.pop(name, None) is None:
-            await self._on_list_thread(partial(self._delete, name))
+            await self.run_list_job(partial(self._delete, name))
             await self.look()
         return "deleted"
 
@@ -211,7 +243,8 @@ class BackupRunner:
             ids = []
         refuse_unless_id(name, ids)
 
-    async def _on_list_thread(self, job: Callable[[], T]) -> T:
+    async def run_list_job(self, job: Callable[[], T]) -> T:
+        """Run a short job, also while a backup runs."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, job)
 
     def _begin(self, run: BackupRun) -> BackupRun:
@@ -249,6 +282,8 @@ class BackupRunner:
             work = take_cut(self._runtime.store, self._runtime.disk, self._directory, self._runtime.clock.now_ns())
             cut = await self._runtime.upkeep.run_alone(work)
             await loop.run_in_executor(self._worker, self._copy, run, cut)
+        elif run.restore is not None:
+            await run.restore(run)
         else:
             await loop.run_in_executor(self._worker, self._verify, run)
 
