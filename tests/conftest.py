@@ -1,5 +1,6 @@
 """Options and fixtures that all tests share."""
 
+import gc
 import os
 import shutil
 import signal
@@ -45,6 +46,15 @@ settings.register_profile("thorough", settings.get_profile("long"), max_examples
 settings.load_profile("default")
 
 _numbers = count(1)
+
+# Ten thousand tests are millions of objects that stay: to look for garbage among them takes half the time of
+# collecting the tests, and would take as long again whenever a test has made many objects.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:

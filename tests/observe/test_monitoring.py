@@ -20,8 +20,6 @@ from goqueue.observe.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOARDS = sorted((ROOT / "configs/grafana/dashboards").glob("*.json"))
-RULES = yaml.safe_load((ROOT / "configs/prometheus/rules/goqueue.yml").read_text())
-TESTS = yaml.safe_load((ROOT / "configs/prometheus/tests/alerts.yml").read_text())
 WHERE = {"job": "goqueue", "instance": "demo"}
 ANYTHING = {"$__rate_interval": "5m", CHOSEN: 'job="goqueue", instance="demo"', "$topic": ".*", "$group": ".*"}
 Labels = dict[str, str]
@@ -40,6 +38,12 @@ FAILED = {"endpoint": "/topics/{topic}/messages", "method": "POST", "status": "5
 
 
 @cache
+def content(path: str) -> Any:
+    """Return what a file of Prometheus says; to parse them takes long for a module that only few workers need."""
+    return yaml.safe_load((ROOT / "configs/prometheus" / path).read_text())
+
+
+@cache
 def series() -> dict[str, list[Labels]]:
     """Return the labels of each sample by its name: the recorded ones, and those that Prometheus adds."""
     found: dict[str, list[Labels]] = {"up": [WHERE], "ALERTS": [WHERE | {"alertname": "x", "alertstate": "firing"}]}
@@ -53,7 +57,7 @@ def series() -> dict[str, list[Labels]]:
 
 
 def rules() -> Iterator[dict[str, Any]]:
-    for group in RULES["groups"]:
+    for group in content("rules/goqueue.yml")["groups"]:
         yield from group["rules"]
 
 
@@ -144,7 +148,7 @@ def test_the_recorded_scrape_has_all_metrics_with_their_labels() -> None:
 
 def test_every_alert_is_whole() -> None:
     cases: dict[str, list[bool]] = {}
-    for case in TESTS["tests"]:
+    for case in content("tests/alerts.yml")["tests"]:
         for one in case["alert_rule_test"]:
             cases.setdefault(one["alertname"], []).append(bool(one["exp_alerts"]))
     alerts = [rule for rule in rules() if "alert" in rule]

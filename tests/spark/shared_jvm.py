@@ -14,8 +14,11 @@ from goqueue.spark.session import Cluster, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To compile a query takes longer than to interpret it for a few rows."""
+SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",  # to compile a query takes longer than to interpret it for a few rows
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.python.daemon.module": "tests.spark.loaded_daemon",
+}
 
 
 @contextmanager
@@ -33,7 +36,7 @@ def shared_session(place: Path) -> "Iterator[SparkSession]":
             with _attached(*json.loads(address.read_text())) as spark:
                 yield spark
             return
-        with session(Cluster("local[2]", conf=INTERPRETED), name="tests", is_brief=True, memory="1g") as spark:
+        with session(Cluster("local[2]", conf=SETTINGS), name="tests", is_brief=True, memory="1g") as spark:
             context: Any = spark.sparkContext
             parameters = context._gateway.gateway_parameters
             address.write_text(json.dumps([parameters.port, parameters.auth_token]))
