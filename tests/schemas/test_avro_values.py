@@ -229,3 +229,21 @@ def test_what_a_reader_cannot_resolve_is_an_error_of_that_value_alone() -> None:
         with pytest.raises(ValueMismatch) as refused:
             decoder.decode(written(writer, value))
         assert refused.value.problem == problem
+
+
+def test_records_of_very_many_fields_are_resolved_and_name_the_path() -> None:
+    fields = [field(f"f{number}", "string") for number in range(1_100)]
+    writer, reader = (
+        record("R", *fields),
+        record("R", field("new", "int", default=3), *fields[1:-1], field("f0", "bytes")),
+    )
+    value = {f"f{number}": "x" for number in range(1_100)}
+    payload = AvroEncoder(root(writer)).encode(value)
+    assert AvroDecoder(root(writer)).decode(payload) == value
+    found = AvroDecoder(root(writer), root(reader)).decode(payload)
+    assert list(found) == ["new", *(f"f{number}" for number in range(1, 1_099)), "f0"]
+    assert (found["new"], found["f1"], found["f0"]) == (3, "x", b"x")
+    fixed = AvroDecoder(root(writer), root(record("R", field("f7", "int"))))
+    with pytest.raises(ValueMismatch) as refused:
+        fixed.decode(payload)
+    assert refused.value.problem.path == "/f7"

@@ -41,7 +41,8 @@ class _Part(NamedTuple):
         return message.value if self.name == "value" else message.key
 
     def framed(self, message: EncodedMessage, content: bytes) -> FramedPayload:
-        return read_framed(content, dict(message.headers).get(self.header))
+        header = next((value for name, value in message.headers if name == self.header), None)
+        return read_framed(content, header)
 
 
 class MessageDecoding:
