@@ -118,6 +118,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker.core.producers",
         "goqueue.broker.core.topic",
         "goqueue.broker.transactions.records",
+        "goqueue.broker.tenants.usage_records",
         "goqueue.storage",
     ),
     "goqueue.broker": ("goqueue.wire", "goqueue.schemas", "goqueue.security", "goqueue.storage"),

@@ -10,6 +10,7 @@ import pytest
 from goqueue.client import Client
 from goqueue.console import terminal
 from goqueue.testing.broker import LocalBroker
+from tests.brokers import ask, create, publish
 from tests.spark.programs import Finished, Inspect, run_program
 from tests.spark.stock import Stock, made
 from tests.spark.traffic import SENT_BACK, Traffic, work
@@ -89,6 +90,21 @@ def test_usage_is_counted_by_a_header(inspect_spark: Inspect, worked: Traffic) -
     found = rows(inspect_spark(*words, "-o", "json"))
     assert {row["topic"]: row["tenant"] for row in found}["state"] is None
     assert sum(row["messages"] for row in found if row["topic"] == "jobs.dlq") == worked.rejected
+
+
+def test_usage_by_tenant_agrees_with_the_records_of_the_broker(inspect_spark: Inspect, tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path), tenants__enabled="true") as broker:
+        for tenant, count in (("acme", 3), ("beta", 5)):
+            assert ask(broker.url, "POST", "/admin/tenants", {"name": tenant}).status == 201
+            for topic in ("t", "t.dlq"):
+                create(broker.url, f"{tenant}.{topic}", 2)
+                publish(broker.url, f"{tenant}.{topic}", *"x" * count)
+        create(broker.url, "of.no.tenant")
+        publish(broker.url, "of.no.tenant", "x")
+    found = rows(inspect_spark("usage", str(tmp_path), "--by", "tenant", "-o", "json"))
+    assert [(row["tenant"], row["messages"]) for row in found] == [("acme", 3), ("beta", 5)]
+    for row in found:
+        assert (row["recorded_messages"], row["recorded_bytes"]) == (row["messages"], row["bytes"])
 
 
 def test_usage_by_group_needs_no_spark(inspect: Inspect, worked: Traffic) -> None:
@@ -203,6 +219,7 @@ def test_a_terminal_shows_what_is_being_done(
         (["lag", "d", "--from", "-1h"], "have no effect here"),
         (["forecast", "d", "--disk", "much"], "--disk"),
         (["usage", "d", "--by", "group", "--by-header", "x"], "leave out one of them"),
+        (["usage", "d", "--by", "tenant", "--by-header", "x"], "leave out one of them"),
         (["compaction", "d", "--keys", "--approx"], "without listing them"),
         (["summary", "d", "--memory", "3x"], "not the size of a JVM"),
         (["summary", "d", "--memory", "100m"], "the minimum is 512m"),

@@ -51,6 +51,8 @@ def _loss_style(row: Mapping[str, Any]) -> str:
 def _usage_conflict(given: Mapping[str, Any]) -> OptionConflict | None:
     if given.get("by") == "group" and given.get("by_header"):
         return OptionConflict("by-header", "is for messages; `by group` counts what was read", "leave out one of them")
+    if given.get("by") == "tenant" and given.get("by_header"):
+        return OptionConflict("by-header", "cannot be combined with `by tenant`", "leave out one of them")
     return None
 
 
@@ -342,6 +344,7 @@ USAGE = Inspection(
       goqueue spark-inspect usage --url http://127.0.0.1:8080 --by producer \\
         --from -24h
       goqueue spark-inspect usage ./goqueue-data --by group
+      goqueue spark-inspect usage ./goqueue-data --by tenant
 
     SIZE is the size of whole messages on disk. PRODUCER is the producer id; - are messages that were published without
     one. What groups have read comes from their own log, which keeps a limited time: the start of it is printed.
@@ -359,6 +362,9 @@ USAGE = Inspection(
         Field("day", TIME, is_stored=False, format="day"),
         Field("hour", TIME, is_stored=False, format="minute"),
         Field("group", TEXT, is_stored=False),
+        Field("tenant", TEXT, is_stored=False),
+        Field("recorded_messages", COUNT, "RECORDED", is_stored=False),
+        Field("recorded_bytes", SIZE, "RECORDED SIZE", is_stored=False),
         Field("acknowledged", COUNT, is_stored=False),
         Field("dead_letters", COUNT, "DEAD LETTERS", is_stored=False),
     ),
@@ -369,7 +375,7 @@ USAGE = Inspection(
             ("topic", "partition", "producer"),
             "What is counted by; group counts what was read.",
             "topic",
-            command_choices=("group",),
+            command_choices=("group", "tenant"),
         ),
         Option("by_header", "Also count by the values of this header, as in tenant.", read_text, "NAME"),
         choice("per", ("day", "hour"), "Count over time, in days or hours of UTC."),

@@ -24,6 +24,7 @@ from goqueue.broker.groups.records import (
     decode_group_record,
 )
 from goqueue.broker.groups.state import GroupsState
+from goqueue.broker.tenants.usage_records import UsageState, decode_usage_record
 from goqueue.errors import GoQueueError
 from goqueue.limits import GROUP_LOGS
 from goqueue.quantities import parse_time
@@ -32,7 +33,7 @@ from goqueue.spark.logs.port import LogSource
 from goqueue.spark.logs.splits import FrameRun, Split, read_split
 from goqueue.storage import frame
 
-_TOPICS, _GROUPS = "__metadata", "__consumer_offsets"
+_TOPICS, _GROUPS, _USAGE = "__metadata", "__consumer_offsets", "__usage"
 _SENT_BACK = "__dead_letters"  # the group of the broker's own that has settled what was sent back
 
 GroupRecordListener = Callable[[GroupRecord, int, Cursor | None], None]
@@ -146,6 +147,15 @@ def read_topics(logs: LogSource) -> dict[str, TopicConfiguration]:
     for message in _messages(logs, _TOPICS, 0):
         catalog.apply(decode_topic(message))
     return {name: TopicConfiguration(topic.settings, topic.created_ns) for name, topic in catalog.topics.items()}
+
+
+def read_usage(logs: LogSource) -> UsageState:
+    """Read what the broker has recorded of the usage of tenants; nothing where it has none."""
+    state = UsageState()
+    if _USAGE in logs.topics():
+        for message in _messages(logs, _USAGE, 0):
+            state.apply(decode_usage_record(message))
+    return state
 
 
 def _settings(config: Mapping[str, Any]) -> TopicSettings:

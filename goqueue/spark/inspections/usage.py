@@ -21,7 +21,8 @@ from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_time
 from goqueue.spark.inspections.header import header_column, locate_header
 from goqueue.spark.inspections.inspection import InspectionContext, Report
-from goqueue.spark.inspections.internal_logs import is_move_to_other_topic, read_group_logs, settled_ranges
+from goqueue.spark.inspections.internal_logs import is_move_to_other_topic, read_group_logs, read_usage, settled_ranges
+from goqueue.spark.inspections.tenant_usage import count_by_tenant
 from goqueue.spark.logs.port import LogSource
 from goqueue.spark.logs.splits import FrameRun, Split
 from goqueue.spark.logs.visibility import read_messages
@@ -293,14 +294,18 @@ def _order(pair: tuple[ConsumptionKey, ConsumptionCounts]) -> tuple[int, str, st
     return reading.bucket_ns, reading.group, reading.topic, reading.partition or 0
 
 
-def inspect(context: InspectionContext, by: By | Literal["group"], by_header: str | None, per: Per | None) -> Report:
+def inspect(
+    context: InspectionContext, by: By | Literal["group", "tenant"], by_header: str | None, per: Per | None
+) -> Report:
     if by == "group":
         return _inspect_groups(context, per)
-    plan, grouping = context.plan, UsageGrouping(by, by_header, per)
+    plan, grouping = context.plan, UsageGrouping("topic" if by == "tenant" else by, by_header, per)
     found: list[UsageCounts] = []
     if plan.messages:
         with context.session(plan) as spark:
             found = count_usage(spark, context.logs, plan, grouping)
+    if by == "tenant":
+        return _by_tenant(context, found, per)
     sources: dict[str, str] = {
         **({per: "start"} if per else {}),
         "topic": "topic",
@@ -309,6 +314,13 @@ def inspect(context: InspectionContext, by: By | Literal["group"], by_header: st
         **{name: name for name in _SUMS},
     }
     return Report([asdict(one) for one in found], plan, tuple(sources), sources=sources)
+
+
+def _by_tenant(context: InspectionContext, found: list[UsageCounts], per: Per | None) -> Report:
+    rows = count_by_tenant(found, read_usage(context.logs))
+    names = ("tenant", *_SUMS) if per else ("tenant", *_SUMS, "recorded_messages", "recorded_bytes")
+    sources: dict[str, str] = {**({per: "start"} if per else {}), **{name: name for name in names}}
+    return Report(rows, context.plan, tuple(sources), sources=sources)
 
 
 def _inspect_groups(context: InspectionContext, per: Per | None) -> Report:
