@@ -111,8 +111,18 @@ class TenantMeter:
         self._publish = (self._rates.get(kinds.PUBLISH_RATE), self._rates.get(kinds.PUBLISH_BYTES_RATE))
         self._consume = (self._rates.get(kinds.CONSUME_RATE), self._rates.get(kinds.CONSUME_BYTES_RATE))
         self._is_publish_limited = self._publish != (None, None)
+        self.bounds_in_flight = self._in_flight_max is not None or self.has_limit(kinds.IN_FLIGHT_BYTES)
+        """True if a publish has to be finished also when it was stored."""
         self.checks_messages = self.has_limit(kinds.MESSAGE_BYTES) or self.has_limit(kinds.DELAY_HOURS)
         """True if sizes or delays of single messages are bounded."""
+        self.limits_publish = (
+            self._is_publish_limited
+            or self.checks_messages
+            or self.bounds_in_flight
+            or self._storage_max is not None
+            or self.has_limit(kinds.OPEN_TRANSACTIONS)
+        )
+        """True if a publish may be refused or counted because of a quota."""
         self.note_storage(self._stored_bytes + self._accepted_bytes)
 
     # --- publish ---
@@ -121,12 +131,14 @@ class TenantMeter:
         """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
         if self._is_full:
             raise self._full(size)
-        held = self.in_flight_bytes
-        if self._in_flight_max is not None and held and held + size > self._in_flight_max:
-            raise self._too_many(kinds.IN_FLIGHT_BYTES, held)
+        if self._in_flight_max is not None:
+            held = self.in_flight_bytes
+            if held and held + size > self._in_flight_max:
+                raise self._too_many(kinds.IN_FLIGHT_BYTES, held)
         if self._is_publish_limited:
             self._take_publish(messages, size)
-        self.in_flight_bytes = held + size
+        if self.bounds_in_flight:
+            self.in_flight_bytes += size
         if self._storage_max is not None:
             self._accepted_bytes += size
             if self._stored_bytes + self._accepted_bytes >= self._storage_max:
@@ -150,7 +162,8 @@ class TenantMeter:
 
     def finish_publish(self, messages: int, size: int, stored: float) -> None:
         """End a charge, and give back the share that was not stored, or had been stored before."""
-        self.in_flight_bytes -= size
+        if self.bounds_in_flight:
+            self.in_flight_bytes = max(0, self.in_flight_bytes - size)  # the bound may be newer than the publish
         if stored == 1:
             return
         if self._storage_max is not None:

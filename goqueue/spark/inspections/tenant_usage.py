@@ -3,15 +3,31 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from goqueue.broker.tenants.usage_records import UsageState
 
-if TYPE_CHECKING:
-    from goqueue.spark.inspections.usage import UsageCounts
-
 _DEAD_LETTERS = ".dlq"
 """The end of the names of topics in which messages were moved, not published."""
+
+
+class TopicCounts(Protocol):
+    """Messages of a topic in a bucket of time."""
+
+    @property
+    def start(self) -> int | None: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def payload_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +43,7 @@ def tenants_of_topics(state: UsageState, topics: Iterable[str]) -> dict[str, str
     return {topic: owner for topic, owner in owners.items() if owner in known}
 
 
-def count_by_tenant(counts: "Iterable[UsageCounts]", state: UsageState) -> list[dict[str, Any]]:
+def count_by_tenant(counts: Iterable[TopicCounts], state: UsageState) -> list[dict[str, Any]]:
     """Add up topics by tenant. Without time buckets, a row has what the broker has recorded as well."""
     counts = list(counts)
     owners = tenants_of_topics(state, {one.topic for one in counts})

@@ -96,7 +96,9 @@ class Clock:
 
 def test_refused_publish_charges_nothing_and_names_its_quota() -> None:
     clock = Clock()
-    quotas = Quotas({kinds.PUBLISH_RATE: 10, kinds.PUBLISH_BYTES_RATE: 1000}, {kinds.PUBLISH_RATE: 5})
+    quotas = Quotas(
+        {kinds.PUBLISH_RATE: 10, kinds.PUBLISH_BYTES_RATE: 1000, kinds.IN_FLIGHT_BYTES: 5000}, {kinds.PUBLISH_RATE: 5}
+    )
     meter = TenantMeter("acme", quotas, clock)
     meter.charge_publish(8, 3000)  # one overdraft of bytes
     with pytest.raises(QuotaExceeded) as refused:
