@@ -51,8 +51,6 @@ REFUSAL_REASONS: tuple[RefusalReason, ...] = (
     "subject_empty",
     "value_unreadable",
 )
-
-
 _UNEXPLAINED = (PayloadProblem("", "does not match its schema; why is not said, since others before it are too large"),)
 
 
@@ -273,7 +271,8 @@ class BatchCheck:
             subject = topic_subject(self._topic, is_key=rule.is_key)
             found = self._live_version(subject, number)
             if found is None:
-                raise _Refused("id_unknown", f"has the schema id {number}, which the subject {quoted(subject)} has not")
+                sentence = f"has the schema id {number}, which no version of the subject {quoted(subject)} has"
+                raise _Refused("id_unknown", sentence)
             return found
         live = (one for one in self._state.users(number) if not one.deleted)
         record = next(live, None)
