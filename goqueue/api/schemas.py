@@ -16,6 +16,7 @@ from goqueue.api.schemas_json import (
     ConfigQuery,
     ConfigRequest,
     ContextIdJson,
+    ContextsQuery,
     DeleteQuery,
     GuidQuery,
     LookUpQuery,
@@ -37,6 +38,7 @@ from goqueue.api.schemas_json import (
     VersionsQuery,
     schema_json,
 )
+from goqueue.broker.schemas.contexts import context_of, is_in
 from goqueue.broker.schemas.limits import SCHEMAS_PAGE_BYTES, SCHEMAS_PAGE_MAX
 from goqueue.broker.schemas.queries import ANY_SUBJECT, LATEST, Mode, RegistryQueries, Shown, version_number
 from goqueue.broker.schemas.records import ConfigRecord, VersionRecord, guid_of
@@ -52,7 +54,6 @@ T = TypeVar("T")
 
 _MODES = get_args(Mode)
 SERIALIZED = "serialized"
-DEFAULT_CONTEXT = "."
 
 
 def _registry(call: ApiCall) -> SchemaRegistry:
@@ -197,26 +198,28 @@ def _uses(call: ApiCall, subject: str, action: Action) -> Iterator[VersionRecord
     text, may = call.parameters["id"], call.access.may
     if text.isascii() and text.isdecimal() and len(text) <= len(str(SCHEMA_ID_MAX)):
         for one in _queries(call).state.users(int(text)):
-            if (not subject or one.subject == subject) and may(action, "subject", one.subject):
+            if is_in(one.subject, subject) and may(action, "subject", one.subject):
                 yield one
 
 
 async def describe_guid(call: ApiCall, query: GuidQuery) -> SchemaJson:
-    found = _use_of_guid(call)
+    found, *_ = _uses_of_guid(call)
     text = await _formatted(call, found, query.format) if query.format else None
     return schema_json(found, text=text, by_id=True)
 
 
 async def guid_ids(call: ApiCall) -> list[ContextIdJson]:
-    return [ContextIdJson(DEFAULT_CONTEXT, _use_of_guid(call).id)]
+    found = _uses_of_guid(call)
+    return [ContextIdJson(context, found[0].id) for context in sorted({context_of(one.subject) for one in found})]
 
 
-def _use_of_guid(call: ApiCall) -> VersionRecord:
-    """Return a version with the GUID in the path. What the sender may not see does not exist."""
+def _uses_of_guid(call: ApiCall) -> list[VersionRecord]:
+    """Return the versions with the GUID in the path. What the sender may not see does not exist."""
     text, queries = call.parameters["guid"], _queries(call)
-    for one in queries.state.users(queries.id_of_guid(text.lower()) or 0):
-        if call.access.may("read", "subject", one.subject):
-            return one
+    users = queries.state.users(queries.id_of_guid(text.lower()) or 0)
+    found = [one for one in users if call.access.may("read", "subject", one.subject)]
+    if found:
+        return found
     raise SchemaNotFound(f"Schema {text[:40]} not found", hint="no version of a subject has this GUID")
 
 
@@ -282,9 +285,10 @@ async def list_types(call: ApiCall) -> list[str]:  # noqa: ARG001
     return sorted(SchemaKind)
 
 
-async def list_contexts(call: ApiCall) -> list[str]:  # noqa: ARG001
-    """Return the only context, whose name is that of Confluent's default."""
-    return [DEFAULT_CONTEXT]
+async def list_contexts(call: ApiCall, query: ContextsQuery) -> list[str]:
+    queries = _queries(call)
+    found = queries.contexts(call.access.described("subject", queries.subjects(":.", "all")))
+    return _page([one for one in found if one.startswith(query.context_prefix)], query.offset, query.limit)
 
 
 async def stats(call: ApiCall) -> RegistryStatsJson:

@@ -212,6 +212,12 @@ class VersionQuery(Struct, forbid_unknown_fields=True):
     format: _Format = ""
 
 
+class ContextsQuery(Struct, forbid_unknown_fields=True, rename="camel"):
+    context_prefix: str = ""
+    offset: _Limit = 0
+    limit: _Limit = -1
+
+
 class MetadataQuery(VersionQuery, forbid_unknown_fields=True):
     key: Annotated[list[str], Meta(description="A property of the metadata; may be repeated.")] = []
     value: Annotated[list[str], Meta(description="The value of each `key`, in the same order.")] = []

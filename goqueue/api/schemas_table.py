@@ -107,7 +107,7 @@ SCHEMA_ENDPOINTS = (
         "GET", "/schemas/types", schemas.list_types, "List the formats of schemas", answer=list[str],
         answer_example=["AVRO", "JSON", "PROTOBUF"],
     ),
-    _row("GET", "/contexts", schemas.list_contexts, "The only context", answer=list[str], answer_example=["."]),
+    _row("GET", "/contexts", schemas.list_contexts, "List contexts", answer=list[str], answer_example=[".", ".team"]),
     _row(
         "POST", "/compatibility/subjects/{subject}/versions/{version}", schemas.test_version,
         "Test whether a schema may follow a version", example=_SCHEMA, answer_example={"is_compatible": True},

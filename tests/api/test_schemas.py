@@ -147,7 +147,8 @@ def test_invalid_requests_have_the_codes_that_clients_know(registry: _Registry) 
     assert registry.refused("PUT", "/mode", {"mode": "PAUSED"})[:2] == (422, 42204)
     assert registry.refused("GET", "/config/a")[:2] == (404, 40408)
     assert registry.refused("GET", "/mode/a")[:2] == (404, 40409)
-    assert registry.refused("POST", "/subjects/:.x:a/versions", {"schema": _order("x")})[:2] == (422, 42208)
+    for name in (":.x:", ":.:a", ":.a", ":.%C3%A4:a", "__GLOBAL"):
+        assert registry.refused("POST", f"/subjects/{name}/versions", {"schema": _order("x")})[:2] == (422, 42208)
     assert registry.refused("POST", "/subjects/a/versions", {"schema": _order("x"), "colour": 1})[:2] == (400, 400)
 
 
@@ -211,6 +212,34 @@ def test_schema_is_found_by_its_guid_and_by_its_metadata(registry: _Registry) ->
     for suffix in ("", "?permanent=true"):
         registry.do("DELETE", f"/subjects/a/versions/2{suffix}")
     assert registry.refused("GET", f"/schemas/guids/{second['guid']}")[:2] == (404, 40403)
+
+
+def test_subjects_of_a_context_are_apart_and_have_its_settings(registry: _Registry) -> None:
+    assert registry.register("a", _order("x")) == registry.register(":.team:a", _order("x")) == 1
+    assert registry.register(":.other:b", _order("y")) == 2
+    assert registry.do("GET", "/contexts") == [".", ".other", ".team"]
+    assert registry.do("GET", "/contexts?contextPrefix=.t&offset=0&limit=-1") == [".team"]
+    assert registry.do("GET", "/subjects?subjectPrefix=:.team:") == [":.team:a"]
+    assert registry.do("GET", "/schemas/ids/1/subjects?subject=:.team:") == [":.team:a"]
+    assert registry.do("GET", "/schemas/ids/1?subject=:.team:")["schema"] == _order("x")
+    assert registry.refused("GET", "/schemas/ids/2?subject=:.team:")[:2] == (404, 40403)
+    guid = registry.ask("GET", "/schemas/ids/1").json["guid"]
+    assert registry.do("GET", f"/schemas/guids/{guid}/ids") == [
+        {"context": ".", "id": 1},
+        {"context": ".team", "id": 1},
+    ]
+    registry.do("PUT", "/config/:.team:", {"compatibility": "NONE"})
+    assert registry.register(":.team:a", '{"type":"string"}') == 3
+    assert registry.refused("POST", "/subjects/a/versions", {"schema": '{"type":"string"}'})[:2] == (409, 409)
+    assert registry.do("GET", "/config/:.team:c?defaultToGlobal=true") == {"compatibilityLevel": "NONE"}
+    registry.do("PUT", "/config/:.team:a", {"compatibility": "FULL"})
+    assert registry.do("GET", "/config/:.team:a") == {"compatibilityLevel": "FULL"}
+    assert registry.refused("PUT", "/mode/:.team:", {"mode": "IMPORT"})[:2] == (422, 42205), "it has subjects"
+    registry.do("PUT", "/mode/:.new:", {"mode": "IMPORT"})
+    assert registry.register(":.new:a", _order("z"), id=70) == 70
+    registry.do("PUT", "/mode/:.team:", {"mode": "READONLY"})
+    assert registry.refused("POST", "/subjects/:.team:a/versions", {"schema": _order("z")})[:2] == (422, 42205)
+    assert registry.register("a", _order("x", "z")) == 71
 
 
 def test_references_metadata_and_rules_are_kept(registry: _Registry) -> None:

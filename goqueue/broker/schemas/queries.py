@@ -1,9 +1,10 @@
 """Answers from a state of the registry: names, versions, ids, configurations. Nothing here changes the state."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Literal
 
+from goqueue.broker.schemas.contexts import DEFAULT_CONTEXT, context_of, context_prefix
 from goqueue.broker.schemas.records import ConfigRecord, ModeRecord, VersionRecord, guid_of
 from goqueue.broker.schemas.state import RegistryState
 from goqueue.errors import (
@@ -41,6 +42,10 @@ class RegistryQueries:
     def _shown(self, subject: str, shown: Shown) -> Iterator[VersionRecord]:
         versions = self.state.subjects.get(subject, {}).values()
         return (one for one in versions if shown == "all" or one.deleted is (shown == "deleted"))
+
+    def contexts(self, subjects: Iterable[str]) -> list[str]:
+        """Return the contexts of these subjects, with the default one, sorted."""
+        return sorted({DEFAULT_CONTEXT, *map(context_of, subjects)})
 
     def versions(self, subject: str, shown: Shown = "live") -> list[VersionRecord]:
         """Return the versions of a subject, the oldest first. Raises SubjectNotFound if there are none."""
@@ -104,16 +109,17 @@ class RegistryQueries:
                 subject=subject,
                 field="compatibility",
             )
-        whole = self.state.configs.get("", ConfigRecord())
-        level, normalize = (own or whole).level or whole.level or DEFAULT_LEVEL, (own or whole).normalize
-        return ConfigRecord(subject=subject, level=level, normalize=whole.normalize if normalize is None else normalize)
+        found = [self.state.configs.get(name) for name in _setting_names(subject)]
+        level = next((one.level for one in found if one is not None and one.level), DEFAULT_LEVEL)
+        normalize = next((one.normalize for one in found if one is not None and one.normalize is not None), None)
+        return ConfigRecord(subject=subject, level=level, normalize=normalize)
 
     def level(self, subject: str) -> CompatibilityLevel:
         return CompatibilityLevel(self.config(subject, or_global=True).level or DEFAULT_LEVEL)
 
     def mode(self, subject: str, *, or_global: bool) -> ModeRecord:
         """Return the mode of a subject. Raises SubjectModeNotFound if it has none of its own."""
-        own, whole = self.state.modes.get(subject), self.state.modes.get("", ModeRecord(mode="READWRITE"))
+        own = self.state.modes.get(subject)
         if own is None and subject and not or_global:
             raise SubjectSettingNotFound(
                 f"Subject '{subject}' does not have subject-level mode configured",
@@ -121,12 +127,18 @@ class RegistryQueries:
                 subject=subject,
                 field="mode",
             )
-        return own or whole
+        found = (self.state.modes.get(name) for name in _setting_names(subject))
+        return next((one for one in found if one is not None), ModeRecord(mode="READWRITE"))
 
     def mode_in_force(self, subject: str) -> str:
         """Return the mode that decides about a change: the global READONLY_OVERRIDE is over all others."""
         whole = self.mode("", or_global=True).mode
         return whole if whole == "READONLY_OVERRIDE" else self.mode(subject, or_global=True).mode
+
+
+def _setting_names(subject: str) -> tuple[str, ...]:
+    """Return where the settings of a subject are looked for: its own, those of its context, those of all."""
+    return subject, context_prefix(subject), ""
 
 
 def version_number(text: str) -> int | None:

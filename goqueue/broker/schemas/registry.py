@@ -11,6 +11,7 @@ from typing import Any, cast
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.schemas.contexts import context_problem, is_whole_context
 from goqueue.broker.schemas.limits import REGISTRY_BYTES_MAX, SUBJECT_CHARACTERS_MAX, VERSION_BYTES
 from goqueue.broker.schemas.parsing import CheckedSchema, SchemaParser
 from goqueue.broker.schemas.payload_checks import PayloadChecker
@@ -309,7 +310,7 @@ class SchemaRegistry:
         """Change the configuration of a subject, or with an empty name of all. What is None stays."""
         self._check_writable(subject)
         if subject:
-            check_subject(subject)
+            check_subject(subject, may_be_context=True)
         former = self._next.state.configs.get(subject, ConfigRecord())
         record = ConfigRecord(
             subject=subject,
@@ -329,9 +330,10 @@ class SchemaRegistry:
     def set_mode(self, subject: str, mode: Mode, *, force: bool = False) -> Work[ModeRecord]:
         """Change the mode of a subject, or with an empty name of all."""
         if subject:
-            check_subject(subject)
+            check_subject(subject, may_be_context=True)
         if mode == "IMPORT" and not force and self._next.mode(subject, or_global=True).mode != "IMPORT":
-            existing = self._next.history(subject) if subject else self._next.subjects()
+            whole = not subject or is_whole_context(subject)
+            existing = self._next.subjects(subject) if whole else self._next.history(subject)
             if existing:
                 raise SchemaChangeRefused(
                     f"Cannot import since found existing subjects{f' ({subject})' if subject else ''}",
@@ -400,15 +402,19 @@ def _soft_deleted(record: VersionRecord) -> VersionRecord:
     )
 
 
-def check_subject(name: str) -> None:
-    """Refuse a name that no subject can have."""
+def check_subject(name: str, *, may_be_context: bool = False) -> None:
+    """Refuse a name that no subject can have; a whole context has settings only."""
     reason = ""
     if not name or len(name) > SUBJECT_CHARACTERS_MAX:
         reason = f"it has {len(name):,} characters, allowed are 1 to {SUBJECT_CHARACTERS_MAX:,}"
     elif not name.isprintable() or "\ufffd" in name:
         reason = "it has characters that cannot be printed"
-    elif name.startswith(":.") or name in ("__GLOBAL", "__EMPTY"):
-        reason = "contexts are not supported" if name.startswith(":.") else "it is reserved"
+    elif name in ("__GLOBAL", "__EMPTY"):
+        reason = "it is reserved"
+    elif is_whole_context(name) and not may_be_context:
+        reason = "it names a context, and no subject in it"
+    else:
+        reason = context_problem(name)
     if reason:
         raise RegistryValueInvalid(f"The specified subject '{name[:100]}' is not a valid: {reason}", field="subject")
 
