@@ -40,7 +40,8 @@ class TenantAccess(KeyAccess):
         *,
         is_operator: bool,
     ) -> None:
-        super().__init__(gate, owner, request)
+        self._gate, self._principal, self.request = gate, owner, request  # as the base class, in one call
+        self.checked, self.is_refused, self.ended, self._cancel = [], False, None, None
         self.world = world
         self._tenants = tenants
         self._is_operator = is_operator
@@ -61,12 +62,13 @@ class TenantAccess(KeyAccess):
 
     def may(self, action: Action, kind: ResourceKind, name: str = CLUSTER) -> bool:
         if kind == CLUSTER:
-            return self._is_operator and super().may(action, kind, name)
-        if not self.world.names.owns(name):
+            return self._is_operator and self._principal.may(action, kind, name)
+        world = self.world
+        if not name.startswith(world.names.prefix):
             return False
-        if action != "describe" and self._tenants.state.tenants[self.tenant].status != "active":
+        if not world.is_active and not self._tenants.may_make(self.tenant, describes=action == "describe"):
             return False
-        return super().may(action, kind, self._decided_name(name))
+        return self._principal.may(action, kind, name if self._is_operator else world.names.short(name))
 
     def require(self, action: Action, kind: ResourceKind, name: str = CLUSTER) -> None:
         if kind == CLUSTER:
@@ -74,11 +76,13 @@ class TenantAccess(KeyAccess):
                 raise self._refused(_outside(self.name), action, kind, name)
             super().require(action, kind, name)
             return
-        if not self.world.names.owns(name):
+        world = self.world
+        if not name.startswith(world.names.prefix):
             raise self._refused(missing(kind, name), action, kind, name)
-        self._tenants.admit(self.tenant, describes=action == "describe")
-        decided = self._decided_name(name)
-        if not super().may(action, kind, decided):
+        if not world.is_active:
+            self._tenants.admit(self.tenant, describes=action == "describe")
+        decided = name if self._is_operator else world.names.short(name)
+        if not self._principal.may(action, kind, decided):
             raise self._refused(self._refusal(action, kind, decided), action, kind, name)
         self.checked.append((action, kind, name))
 
@@ -88,9 +92,6 @@ class TenantAccess(KeyAccess):
 
     def described(self, kind: ResourceKind, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.may("describe", kind, name)]
-
-    def _decided_name(self, name: str) -> str:
-        return name if self._is_operator else self.world.names.short(name)
 
 
 def _outside(principal: str) -> PermissionDenied:
@@ -106,7 +107,13 @@ class TenantWorlds:
     def __init__(self, tenants: TenantAdministration) -> None:
         self.tenants = tenants
         self._worlds: dict[str, TenantWorld] = {}
-        tenants.on_change.subscribe(self._worlds.clear)
+        tenants.on_change.subscribe(self._forget)
+
+    def _forget(self) -> None:
+        """Let requests that are under way look at the status of their tenant again."""
+        for world in self._worlds.values():
+            world.is_active = False
+        self._worlds.clear()
 
     def enter(
         self, gate: RefusalListener, owner: AccessOwner, request: HttpRequest, tenant: str, *, is_operator: bool
@@ -114,10 +121,8 @@ class TenantWorlds:
         """Return the rights of a request in the world of a tenant. Raises the error of one that is not active."""
         world = self._worlds.get(tenant)
         if world is None:
-            world = TenantWorld(self.tenants.admit(tenant, describes=True).id)
-            self._worlds[tenant] = world
-        elif self.tenants.state.tenants[tenant].status != "active":
-            self.tenants.admit(tenant, describes=True)
+            found = self.tenants.admit(tenant, describes=True)
+            world = self._worlds[tenant] = TenantWorld(tenant, is_active=found.status == "active")
         request.world = world
         return TenantAccess(gate, owner, request, world, self.tenants, is_operator=is_operator)
 
@@ -125,9 +130,10 @@ class TenantWorlds:
 def _translate_path(access: Access, permission: Permission, parameters: dict[str, str]) -> None:
     """Replace the names in the path of a request in a world by the full ones."""
     if isinstance(access, TenantAccess) and permission.kind != CLUSTER:
+        full = access.world.full_in_path
         for name, text in parameters.items():
-            if (kind := PARAMETERS.get(name)) is not None:
-                parameters[name] = access.world.full(kind, text)
+            if name in PARAMETERS:
+                parameters[name] = full(name, text)
 
 
 class _Anyone:

@@ -116,7 +116,7 @@ def rename(plan: NamePlan, value: Any, name: Rename) -> Any:
     if isinstance(value, Struct):
         return _rename_struct(plan, value, name)
     if isinstance(value, list | tuple):
-        return [rename(plan, one, name) for one in value]
+        return _rename_items(plan, value, name)
     if isinstance(value, str):
         return value if plan.kind is None else name(plan.kind, value)
     if not isinstance(value, dict):
@@ -136,11 +136,22 @@ def rename(plan: NamePlan, value: Any, name: Rename) -> Any:
 
 
 def _rename_struct(plan: NamePlan, value: Struct, name: Rename) -> Struct:
-    changes = {}
+    changes = None
     for attribute, _, below in plan.fields:
         former = getattr(value, attribute)
         if former and former is not msgspec.UNSET:
             new = rename(below, former, name)
             if new is not former:
-                changes[attribute] = new
-    return msgspec.structs.replace(value, **changes) if changes else value
+                changes = {attribute: new} if changes is None else changes | {attribute: new}
+    return value if changes is None else msgspec.structs.replace(value, **changes)
+
+
+def _rename_items(plan: NamePlan, values: list[Any] | tuple[Any, ...], name: Rename) -> Any:
+    changed = None
+    for number, former in enumerate(values):
+        new = rename(plan, former, name)
+        if new is not former:
+            if changed is None:
+                changed = list(values)
+            changed[number] = new
+    return values if changed is None else changed

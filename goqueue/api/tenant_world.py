@@ -4,7 +4,7 @@ import re
 from copy import copy
 from typing import Any
 
-from goqueue.api.tenant_names import NameKind
+from goqueue.api.tenant_names import PARAMETERS, NameKind
 from goqueue.broker.core.delivery_settings import NO_DEAD_LETTERS
 from goqueue.broker.core.names import check_new_name, is_internal
 from goqueue.broker.core.topic import check_topic_name
@@ -14,12 +14,17 @@ from goqueue.broker.schemas.registry import check_subject
 from goqueue.broker.tenants.naming import TenantNames
 from goqueue.errors import GoQueueError, TopicNameInvalid
 
+_NAMES_KEPT_MAX = 1_000  # of each tenant
+
 
 class TenantWorld:
     """The names of a tenant, translated between its world and the broker."""
 
-    def __init__(self, tenant: str) -> None:
+    def __init__(self, tenant: str, *, is_active: bool = True) -> None:
         self.names = TenantNames(tenant)
+        self.is_active = is_active
+        """False also for a world that is not current any more: then the status itself decides."""
+        self._in_paths: dict[tuple[str, str], str] = {}
         prefix = re.escape(self.names.prefix)
         self._in_text = re.compile(rf"(?<![A-Za-z0-9._-]){prefix}(?=\S)")
 
@@ -40,6 +45,16 @@ class TenantWorld:
         if kind in ("topic", "target", "group") and is_internal(name):
             return name  # which is in no world
         return self.names.full(name)
+
+    def full_in_path(self, parameter: str, name: str) -> str:
+        """Return the full name of a parameter of a path. Those that come often are kept."""
+        known = self._in_paths.get((parameter, name))
+        if known is None:
+            known = self.full(PARAMETERS[parameter], name)
+            if len(self._in_paths) >= _NAMES_KEPT_MAX:
+                self._in_paths.clear()
+            self._in_paths[parameter, name] = known
+        return known
 
     def short(self, kind: NameKind, name: str) -> str:
         """Return the tenant's own name of what the broker names, also in a sentence."""

@@ -166,10 +166,15 @@ class TenantAdministration:
 
     # --- admission ---
 
+    def may_make(self, tenant: str, *, describes: bool) -> bool:
+        """Return whether a tenant may make a request; a suspended one only if that `describes`."""
+        found = self.state.tenants.get(tenant)
+        return found is not None and (found.status == "active" or (found.status == "suspended" and describes))
+
     def admit(self, tenant: str, *, describes: bool) -> TenantRecord:
         """Return a tenant that may make a request; a suspended one only if that `describes`."""
         found = self.tenant(tenant)
-        if found.status == "active" or (found.status == "suspended" and describes):
+        if self.may_make(tenant, describes=describes):
             return found
         self.refusals.note(tenant)
         why = f": {found.reason}" if found.reason else ""
