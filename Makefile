@@ -54,6 +54,7 @@ fmt: $(INSTALLED) ## format, fix what the linter can, and generate the client's 
 	@$(RUN) ruff check --fix-only
 	@$(RUN) ruff format
 	@.venv/bin/python docs/sync_client.py
+	@.venv/bin/python docs/proto_stubs.py
 
 docs: $(INSTALLED) ## write the reference and the completions anew
 	@.venv/bin/python docs/generate.py

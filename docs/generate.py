@@ -130,6 +130,7 @@ def _block(text: str) -> str:
 def files() -> dict[str, str]:
     """Return the content of every generated file by its path."""
     renewed = runpy.run_path(str(ROOT / "docs/http_tables.py"))["renewed"]
+    rpc_renewed = runpy.run_path(str(ROOT / "docs/rpc_tables.py"))["renewed"]
     scripts = {
         f"completions/{_NAMES[shell].format(program.name)}": script(program.name, shell)
         for program in PROGRAMS
@@ -139,6 +140,7 @@ def files() -> dict[str, str]:
         "docs/reference.md": _reference(),
         "docs/configuration.md": settings_reference.page(),
         "docs/http.md": renewed((ROOT / "docs/http.md").read_text(encoding="utf-8")),
+        "docs/grpc.md": rpc_renewed((ROOT / "docs/grpc.md").read_text(encoding="utf-8")),
         "docs/transactions.md": _transactions(),
         "docs/monitoring.md": prometheus_files.renewed_page((ROOT / "docs/monitoring.md").read_text(encoding="utf-8")),
     }

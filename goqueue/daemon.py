@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import uvloop
 
@@ -28,9 +28,13 @@ from goqueue.config.conflicts import exposure_of
 from goqueue.errors import CertificateInvalid, ConfigInvalid
 from goqueue.observe.logs import configure_logging
 from goqueue.observe.metrics import Metrics
+from goqueue.rpc.packages import require_packages
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store, process_name
+
+if TYPE_CHECKING:
+    from goqueue.rpc.listener import RpcListener
 
 _log = logging.getLogger("goqueue.daemon")
 
@@ -53,6 +57,8 @@ class Daemon:
             self.service.use(self.certificates)
         self.runtime, self.server = self.service.runtime, self.service.server
         self.registry_server = self.service.registry_server
+        self.rpc_listener = self._rpc_listener()
+        """The listener for gRPC; None without one."""
         self.recent_logs = self.service.context.recent_logs
         self.bootstrap_key: str | None = None
         """The first key of the role admin, if this start has made it."""
@@ -74,6 +80,24 @@ class Daemon:
     def registry_address(self) -> str | None:
         """The address that answers only the paths of the schema registry, if there is one."""
         return None if self.registry_server is None else self._url(self.registry_server.address)
+
+    @property
+    def rpc_address(self) -> str | None:
+        """Host and port that speak gRPC, if there are any."""
+        listener = self.rpc_listener
+        if listener is None:
+            return None
+        return f"[{listener.host}]:{listener.port}" if ":" in listener.host else f"{listener.host}:{listener.port}"
+
+    def _rpc_listener(self) -> "RpcListener | None":
+        """Raises GrpcUnavailable if the packages are missing."""
+        if self.config.grpc.port == "none":
+            return None
+        require_packages()
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its lines on stderr have no level that ours have
+        from goqueue.rpc.listener import RpcListener  # noqa: PLC0415 - 0.2 s that only gRPC costs
+
+        return RpcListener(self.service, self.config.grpc, self.certificates, uvloop.new_event_loop)
 
     def _url(self, address: str | tuple[str, int]) -> str:
         if isinstance(address, str):
@@ -140,6 +164,9 @@ class Daemon:
         fd = None if server.fd == "none" else int(server.fd)
         certificates = self.certificates
         tls = None if certificates is None else lambda: certificates.context
+        rpc_port = 0 if self.rpc_listener is None else int(self.config.grpc.port)
+        if self.rpc_listener is not None:
+            await self.rpc_listener.check_address(server.host, rpc_port)
         await self.server.start(server.host, server.port, uds=uds, fd=fd, tls=tls)
         try:
             if self.registry_server is not None:
@@ -152,6 +179,15 @@ class Daemon:
                 await self._create_first_key()
         except BaseException:
             await self._stop_servers(0)
+            raise
+        if self.rpc_listener is not None:  # last, because its start lets the loop run
+            await self._start_rpc(self.rpc_listener, rpc_port)
+
+    async def _start_rpc(self, listener: "RpcListener", port: int) -> None:
+        try:
+            await listener.start(self.config.server.host, port)
+        except BaseException:
+            await self.close()
             raise
 
     async def _create_first_key(self) -> None:
@@ -182,7 +218,8 @@ class Daemon:
 
     async def _stop_servers(self, seconds: float) -> None:
         servers = [one for one in (self.server, self.registry_server) if one is not None]
-        await asyncio.gather(*(one.stop(seconds) for one in servers))
+        listeners = [] if self.rpc_listener is None else [self.rpc_listener.stop(seconds)]
+        await asyncio.gather(*(one.stop(seconds) for one in servers), *listeners)
 
     def stop(self) -> None:
         """Stop the broker. Called on the loop's thread by a signal."""

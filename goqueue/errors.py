@@ -460,6 +460,10 @@ class SqlFailed(OperatorError):
     """A query in SQL could not be answered on this machine."""
 
 
+class GrpcUnavailable(OperatorError):
+    """The packages that speak gRPC are not installed."""
+
+
 class SqlUnavailable(OperatorError):
     """The packages that answer queries in SQL are not installed."""
 

@@ -93,6 +93,23 @@ HTTP_KNOWN_HOSTS = 64  # values of the host header that are not checked again: a
 HTTP_PREFLIGHT_SECONDS = 600  # for which a browser need not ask again; Chrome keeps no answer longer than 7200
 HTTP_BACKLOG = 2048  # connections the kernel holds until they are accepted
 
+# --- gRPC ---
+RPC_STREAMS = 10_000  # calls under way; one that waits holds about 20 KiB
+RPC_CONNECTIONS = 1024  # each may have many calls; their files are kept free like those of HTTP
+RPC_KEEPALIVE_SECONDS = 60.0  # without data, until the broker asks whether the client is there
+RPC_KEEPALIVE_ANSWER_SECONDS = 20  # for the client to say so
+RPC_PING_SECONDS_MIN = 10  # between pings of a client that has nothing to send: more often is an attack
+RPC_READ_BYTES_MAX = 4 * MIB  # in a response: what clients of gRPC accept by default
+RPC_HEARTBEAT_SECONDS = 5.0  # without messages on a stream: intermediaries close streams that are silent
+RPC_HEARTBEAT_SECONDS_MIN = 0.1
+RPC_AHEAD_BYTES = 8 * MIB  # of all partitions of a call, read before the client takes them
+RPC_PARTITION_BYTES_MIN = 64 * KIB  # of one of them at least
+RPC_GATHERED_MESSAGES = 1_000  # read ahead of a stream of single messages: one request of the endpoint
+RPC_PARTITIONS_MAX = 1_000  # that one call reads, each with a long poll of its own
+RPC_EMPTY_POLL_SECONDS = 0.02  # between polls that return at once with nothing, as during a rebalance
+RPC_HEALTH_SECONDS = 5.0  # between two looks of a watch
+RPC_STOP_STEP_SECONDS = 0.02  # between two looks for streams that have become idle, when the broker stops
+
 # --- topics ---
 PARTITIONS = 3  # default of a new topic
 PARTITIONS_MAX = 1_000  # of one topic; creating one takes about 0.3 ms

@@ -42,7 +42,7 @@ async def _refuse(call: ApiCall, meter: TenantMeter, work: Work, error: GoQueueE
     if isinstance(work, Coroutine):
         work.close()
     if isinstance(error, QuotaExceeded):
-        size, wait = len(call.request.body), error.details["retry_after"]
+        size, wait = call.request.size, error.details["retry_after"]
         seconds = meter.refusal_delay(size)
         if seconds:
             meter.delayed_bytes += size
@@ -64,7 +64,7 @@ def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> Awaitable[Any]:
 
 async def _charged_publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResponse:
     query: PublishQuery = call.query
-    size, stored, body = len(call.request.body), 0.0, call.body
+    size, stored, body = call.request.size, 0.0, call.body
     try:
         if meter.checks_messages:
             check_messages(call, meter)
@@ -86,7 +86,7 @@ async def _charged_publish(call: ApiCall, meter: TenantMeter, work: Work) -> Pub
 
 
 async def _publish_in_transaction(call: ApiCall, meter: TenantMeter, work: Work) -> TransactionPublishResponse:
-    size, stored = len(call.request.body), 0.0
+    size, stored = call.request.size, 0.0
     try:
         if meter.checks_messages:
             check_messages(call, meter)

@@ -74,12 +74,11 @@ class RequestPipeline:
                 call.query = decode_query(row.query, query)
             elif query:
                 raise RequestInvalid(f"{row.path} takes no parameters, {quoted(request.query)} was sent", problems=[])
-            if not (row.frames and is_frames(request)):
-                if body and request.headers.get("content-type") != JSON:
-                    _check_content_type(row, request)
-                if row.body is not None:
-                    value = self._bodies.decode(row, body)
-                    call.body = await value if isinstance(value, CoroutineType) else value
+            if request.decoded is not None:
+                call.body = request.decoded
+            elif not (row.frames and is_frames(request)):
+                value = self._decode(row, request)
+                call.body = await value if isinstance(value, CoroutineType) else value
             work = row.handler(call, *row.arguments(call))
             result = await (work if gate is None else _guarded(row, call, gate, work))
         except GoQueueError as error:
@@ -90,6 +89,12 @@ class RequestPipeline:
             else HttpResponse(row.status, _encode(result), JSON if dialect is OWN else dialect.answer_type(request))
         )
         return _granted(response, request) if request.grants else response
+
+    def _decode(self, row: Endpoint, request: HttpRequest) -> Any:
+        """Return the body of a request, or a coroutine that decodes it."""
+        if request.body and request.headers.get("content-type") != JSON:
+            _check_content_type(row, request)
+        return None if row.body is None else self._bodies.decode(row, request.body)
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
         if self._context.gate is not None:

@@ -180,7 +180,7 @@ _Target = tuple[Partition, bool]
 async def _publish_messages(call: ApiCall, topic: Topic, transaction: TransactionId | None) -> list[PublishResult]:
     messages: list[OutgoingMessage] = call.body.messages
     encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=transaction is not None)
-    if len(messages) <= _MESSAGES_PER_TURN and len(call.request.body) <= _BYTES_PER_TURN:
+    if len(messages) <= _MESSAGES_PER_TURN and call.request.size <= _BYTES_PER_TURN:
         encoded = encoder.encode_all(messages)
     else:
         encoded = await _encode_in_turns(messages, encoder)

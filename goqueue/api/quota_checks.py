@@ -109,7 +109,7 @@ def admit_transaction(call: ApiCall, meter: TenantMeter) -> None:
 def check_messages(call: ApiCall, meter: TenantMeter) -> None:
     """Check sizes and delays of messages to publish. Only what may be too much is looked at closely."""
     limit = meter.quotas.limit(kinds.MESSAGE_BYTES)
-    if limit is not None and len(call.request.body) > limit:
+    if limit is not None and call.request.size > limit:
         meter.admit(kinds.MESSAGE_BYTES, 0, _largest(call))
     if meter.has_limit(kinds.DELAY_HOURS):
         longest_ns = _longest_delay_ns(call)
@@ -138,7 +138,12 @@ def _largest(call: ApiCall) -> int:
     """Return the size of the largest message as it is stored, without its frame."""
     if call.body is None:
         return max((int(frames.lengths.max()) for _, frames in _frames(call) if len(frames)), default=0)
-    return max(len((one.value or "").encode()) + len((one.key or "").encode()) for one in _messages(call))
+    return max(_length(one.value) + _length(one.key) for one in _messages(call))
+
+
+def _length(text: str | bytes | None) -> int:
+    """Return the bytes of a text; a large body, or another protocol, has brought bytes."""
+    return len(text.encode() if isinstance(text, str) else text or b"")
 
 
 def _longest_delay_ns(call: ApiCall) -> int:

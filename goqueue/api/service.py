@@ -29,7 +29,7 @@ from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
-from goqueue.limits import SECURITY_TICK_SECONDS, TLS_HANDSHAKES
+from goqueue.limits import RPC_CONNECTIONS, SECURITY_TICK_SECONDS, TLS_HANDSHAKES
 from goqueue.observe.alerts import AlertSettings
 from goqueue.observe.logs import REQUESTS, AccessLog
 from goqueue.observe.metrics import Metrics
@@ -71,8 +71,9 @@ class BrokerService:
         self._sampler = HistorySampler(self.runtime, self.metrics)
         self._lag = LoopLatencyMeter(self.metrics.observe_loop_lag)
         registry_connections = 0 if config.schemas.registry_port == "none" else REGISTRY_CONNECTIONS
+        further_connections = registry_connections + (0 if config.grpc.port == "none" else RPC_CONNECTIONS)
         files_max = open_files_max()
-        limits = _limits(config).within(None if files_max is None else files_max - registry_connections)
+        limits = _limits(config).within(None if files_max is None else files_max - further_connections)
         self.connections_max = limits.connections
         """Below the setting if the limit of open files is lower."""
         self.metrics.connections_limit = self.connections_max

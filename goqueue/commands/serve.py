@@ -127,6 +127,7 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(offsets, 'record')}, "
         f"{format_size(sum(log.size for log in logs))}",
         *([] if daemon.registry_address is None else [f"schemas     {daemon.registry_address}"]),
+        *([] if daemon.rpc_address is None else [f"gRPC        {daemon.rpc_address}"]),
         *_tls(daemon),
         *_authentication(daemon),
         f"durability  every message is synced {synced}",

@@ -45,7 +45,10 @@ def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, st
 
 def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
     """Find an address that other machines reach, while something that protects it is off."""
-    if merged["server.uds"] == _NONE or merged["schemas.registry_port"] != _NONE:  # a socket file is for this machine
+    ports = ("schemas.registry_port", "grpc.port")
+    if merged["server.uds"] == _NONE or any(
+        merged[port] != _NONE for port in ports
+    ):  # a socket file is for this machine
         sentence = exposure_of(
             str(merged["server.host"]),
             has_keys=merged["security.authentication"] == "keys",

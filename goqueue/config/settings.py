@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 from goqueue import limits
 from goqueue.config.backup_settings import BackupConfig
+from goqueue.config.grpc_settings import GrpcConfig
 from goqueue.config.metrics_settings import MetricsConfig
 from goqueue.config.problem import Origin
 from goqueue.config.quota_settings import QuotasConfig
@@ -318,6 +319,7 @@ class Config:
         "./goqueue-data", PATH, "Data directory of the broker; a relative path starts in the working directory."
     )
     server: ServerConfig = field(default_factory=ServerConfig)
+    grpc: GrpcConfig = field(default_factory=GrpcConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     topics: TopicsConfig = field(default_factory=TopicsConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)

@@ -123,7 +123,9 @@ def _check_unknown_variable(origin: Origin, value: str, gathered: _LoadedSetting
     rest = origin.name.removeprefix(PREFIX)
     if "://" in value:
         return
-    suffixes = {setting.name.upper(): setting.variable for setting in SETTINGS}
+    suffixes = {
+        setting.name.upper(): setting.variable for setting in reversed(SETTINGS)
+    }  # the first one of a name counts
     suffixes |= {setting.variable.removeprefix(PREFIX): setting.variable for setting in SETTINGS}
     guess = nearest(rest, list(suffixes), cutoff=0.75)
     section = rest.upper().startswith(tuple(f"{section.upper().replace('.', '_')}_" for section in settings.SECTIONS))

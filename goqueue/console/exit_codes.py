@@ -28,6 +28,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.RestoreImpossible: USAGE,
     errors.SchemasUnavailable: USAGE,
     errors.SparkUnavailable: USAGE,
+    errors.GrpcUnavailable: USAGE,
     errors.SqlUnavailable: USAGE,
     errors.TopicNameInvalid: USAGE,
     errors.BrokerUnreachable: UNREACHABLE,

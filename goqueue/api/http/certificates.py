@@ -11,7 +11,7 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -63,6 +63,8 @@ class LoadedCertificate:
     fingerprint: str
     """SHA-256, in hexadecimal digits."""
     client_auth: Literal["none", "optional", "required"]
+    pem: tuple[bytes, bytes, bytes | None] = field(repr=False)
+    """The chain, its key, and the authorities of clients, for a TLS that is not of `ssl`."""
 
 
 def load_certificate(files: TlsFiles) -> LoadedCertificate:
@@ -89,6 +91,11 @@ def load_certificate(files: TlsFiles) -> LoadedCertificate:
         _nanoseconds(min(one.not_valid_after_utc for one in chain)),
         own.fingerprint(SHA256()).hex(),
         "none" if files.client_ca is None else files.client_auth,
+        (
+            content,
+            content if files.key is None else _read(files.key, "the TLS key", _KEY_HINT),
+            None if files.client_ca is None else _read(files.client_ca, "the authorities in", _CLIENT_CA_HINT),
+        ),
     )
 
 
@@ -254,3 +261,20 @@ def client_certificate(found: Mapping[str, Any]) -> ClientCertificate:
         names_in_order(pair for pair in found.get("subjectAltName", ()) if len(pair) == 2),
         round(ssl.cert_time_to_seconds(found["notAfter"])) * NANOSECONDS,
     )
+
+
+def read_client_certificate(pem: bytes) -> ClientCertificate:
+    """Return what counts of a client's certificate, verified by a TLS that is not of `ssl`."""
+    from cryptography import x509  # noqa: PLC0415 - as above
+
+    own = x509.load_pem_x509_certificate(pem)
+    try:
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = x509.SubjectAlternativeName([])
+    pairs = [
+        *(("URI", value) for value in names.get_values_for_type(x509.UniformResourceIdentifier)),
+        *(("email", value) for value in names.get_values_for_type(x509.RFC822Name)),
+        *(("DNS", value) for value in names.get_values_for_type(x509.DNSName)),
+    ]
+    return ClientCertificate(names_in_order(pairs), _nanoseconds(own.not_valid_after_utc))

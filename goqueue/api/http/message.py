@@ -42,6 +42,13 @@ class HttpRequest:
     """Headers that let a web page read the answer."""
     world: Any = None
     """The `TenantWorld` in which it is answered, if it is that of a tenant."""
+    decoded: Any = None
+    """The body as the type of the endpoint, if another protocol has brought it so."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body, in whatever form it came."""
+        return len(self.body) or self.weight
 
 
 @dataclass(slots=True)

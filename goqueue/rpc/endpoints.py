@@ -1,0 +1,95 @@
+"""Methods that are one endpoint each: the option `endpoint` in the `.proto` file says which one.
+
+A field whose name is a parameter of the path goes there; the others are the query of a GET or DELETE, and the JSON of
+the body otherwise. The answer fills the fields of the response that it has.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from goqueue.rpc.session import CallSession, Unary, path_of
+from goqueue.rpc.status import invalid_request
+from goqueue.rpc.transcoding import fill, to_json
+from goqueue.rpc.v1 import (
+    ack_pb2,
+    admin_pb2,
+    consume_pb2,
+    delayed_pb2,
+    health_pb2,
+    offset_pb2,
+    options_pb2,
+    publish_pb2,
+    schema_pb2,
+    topic_pb2,
+    transaction_pb2,
+)
+
+FILES = (
+    publish_pb2,
+    consume_pb2,
+    ack_pb2,
+    offset_pb2,
+    topic_pb2,
+    delayed_pb2,
+    transaction_pb2,
+    schema_pb2,
+    admin_pb2,
+    health_pb2,
+)
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_RENAMED = {"producer": "producer_id"}
+"""Fields of other names than the parameters of the path."""
+
+
+def services() -> Iterator[ServiceDescriptor]:
+    """Yield all services of the package."""
+    for file in FILES:
+        yield from file.DESCRIPTOR.services_by_name.values()
+
+
+def endpoints_of(method: MethodDescriptor) -> list[str]:
+    """Return method and path of the endpoints that answer a method."""
+    extension: Any = options_pb2.endpoint
+    return list(method.GetOptions().Extensions[extension])
+
+
+def endpoint_method(method: MethodDescriptor) -> Unary:
+    """Return the function of a method that one endpoint answers."""
+    (named,) = endpoints_of(method)
+    verb, _, template = named.partition(" ")
+    parameters = _PARAMETER.findall(template)
+    has_query = verb in {"GET", "DELETE"}
+    response_type = GetMessageClass(method.output_type)
+
+    async def call(session: CallSession, request: Any) -> Any:
+        values: dict[str, Any] = {name: getattr(request, _RENAMED.get(name, name)) for name in parameters}
+        for name, value in values.items():
+            if value == "":
+                raise invalid_request(name, "is missing")
+        given = {name: value for name, value in to_json(request).items() if name not in values}
+        path = path_of(template, **values)
+        if has_query:
+            answer = await session.ask(verb, path, list(_query(given)))
+        else:
+            answer = await session.ask(verb, path, body=given)
+        response = response_type()
+        found = answer.json
+        fill(response, found if isinstance(found, dict) else {_only_field(method): found})
+        return response
+
+    return call
+
+
+def _only_field(method: MethodDescriptor) -> str:
+    """Return the field for an answer that is no object, such as a list or a number."""
+    return str(method.output_type.fields[0].name)
+
+
+def _query(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        for one in value if isinstance(value, list) else (value,):
+            yield name, str(one).lower() if isinstance(one, bool) else str(one)

@@ -1,0 +1,273 @@
+"""One call: who sent it, the requests that it makes of the pipeline, and its end."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from goqueue.api.fields import encode_scalar
+from goqueue.api.http.message import ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse
+from goqueue.api.http.request_reader import is_sane_id
+from goqueue.limits import RPC_STOP_STEP_SECONDS
+from goqueue.rpc.bridge import LoopBridge
+from goqueue.rpc.status import CallFailed, CallFailure, Code, failure_of
+from goqueue.security.client_certificates import ClientCertificate
+from goqueue.wire.headers import FRAMES, JSON
+
+RpcContext = Any
+"""A `grpc.aio.ServicerContext`, which has no types."""
+Query = Iterable[tuple[str, str]]
+
+_TAKEN_OVER = ("authorization", "x-api-key", "user-agent", "traceparent", "tracestate", "x-tenant")
+"""Metadata that counts like the headers of the same names."""
+STOPPING = CallFailure(Code.UNAVAILABLE, "the broker is stopping", "broker_stopping", {"hint": "try again"}, 1.0)
+_REQUEST_ID = "x-request-id"
+_encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
+
+
+class Response:
+    """An answer of an endpoint that is not an error."""
+
+    __slots__ = ("headers", "http")
+
+    def __init__(self, http: HttpResponse) -> None:
+        self.http = http
+        self.headers = dict(http.headers)
+
+    @property
+    def body(self) -> bytes:
+        body = self.http.body
+        return body if isinstance(body, bytes) else b"".join(body)
+
+    @property
+    def parts(self) -> Sequence[bytes | memoryview]:
+        body = self.http.body
+        return (body,) if isinstance(body, bytes) else body
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+class CallSession:
+    """One call of a client, on the listener's loop."""
+
+    def __init__(self, bridge: LoopBridge, context: RpcContext) -> None:
+        self.context = context
+        self._bridge = bridge
+        metadata = context.invocation_metadata() or ()
+        self._headers = {name: value for name, value in metadata if name in _TAKEN_OVER and isinstance(value, str)}
+        given = next((value for name, value in metadata if name == _REQUEST_ID), None)
+        self.id = given if isinstance(given, str) and is_sane_id(given) else bridge.state.new_id()
+        """Of all requests of the call."""
+        if self.id == given:
+            context.set_trailing_metadata(((_REQUEST_ID, self.id),))
+        self._peer = _peer(context.peer())
+        self._certificate = _certificate(context.auth_context())
+        self.changes = 0
+        """Requests under way that change something."""
+        self.ending: CallFailure | None = None
+        """Set when the broker stops: no further request is made."""
+
+    def refuse_if_ending(self) -> None:
+        if self.ending is not None:
+            raise CallFailed(self.ending)
+
+    # --- requests ---
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        *,
+        body: Any = None,
+        frames: bytes | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> Response:
+        """Return the answer of an endpoint; raise CallFailed for an error.
+
+        The body is a value for JSON, or frames.
+        """
+        request = self._request(method, path, query, headers)
+        if frames is not None:
+            request.headers["content-type"] = FRAMES
+            request.body = bytearray(frames)
+        elif body is not None:
+            request.headers["content-type"] = JSON
+            request.body = bytearray(_encode(body))
+        async with self._answer(request) as response:
+            return response
+
+    async def ask_typed(self, path: str, query: Query, body: Any, weight: int) -> Response:
+        """Return the answer to a POST whose body has the type of the endpoint already, and so many bytes."""
+        request = self._request("POST", path, query, ())
+        request.decoded, request.weight = body, weight
+        async with self._answer(request) as response:
+            return response
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, path: str, query: Query = (), *, headers: tuple[tuple[str, str], ...] = ()
+    ) -> AsyncIterator[Response]:
+        """Yield the answer of an endpoint; its memory counts until the client has taken it."""
+        async with self._answer(self._request(method, path, query, headers)) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _answer(self, request: HttpRequest) -> AsyncIterator[Response]:
+        self.refuse_if_ending()
+        is_change = request.method not in ENDS_WITH_ITS_CLIENT
+        self.changes += is_change
+        try:
+            response, exchange = await self._bridge.ask(request)
+        finally:
+            self.changes -= is_change
+        try:
+            if response.status >= 400:
+                raise CallFailed(failure_of(response))
+            yield Response(response)
+        finally:
+            self._bridge.release(exchange)
+
+    def _request(self, method: str, path: str, query: Query, headers: tuple[tuple[str, str], ...]) -> HttpRequest:
+        state = self._bridge.state
+        return HttpRequest(
+            method,
+            path,
+            urlencode(list(query), quote_via=quote),
+            self._headers | dict(headers),
+            bytearray(),
+            self.id,
+            self._peer,
+            state.monotonic_ns(),
+            certificate=self._certificate,
+        )
+
+
+def path_of(template: str, **values: object) -> str:
+    """Return a path with its parameters."""
+    return template.format(**{name: quote(str(value), safe="") for name, value in values.items()})
+
+
+@lru_cache(maxsize=1024)
+def _peer(peer: str) -> str:
+    """Return host and port, as of an HTTP connection: gRPC writes ipv4:127.0.0.1:4711 and ipv6:%5B::1%5D:4711."""
+    kind, _, address = peer.partition(":")
+    return address.replace("%5B", "[").replace("%5D", "]") if kind in {"ipv4", "ipv6"} else ""
+
+
+def _certificate(found: dict[str, Any]) -> ClientCertificate | None:
+    pem = found.get("x509_pem_cert")
+    return _read_certificate(bytes(pem[0])) if pem else None
+
+
+@lru_cache(maxsize=256)
+def _read_certificate(pem: bytes) -> ClientCertificate:
+    from goqueue.api.http.certificates import read_client_certificate  # noqa: PLC0415 - only clients with one need it
+
+    return read_client_certificate(pem)
+
+
+# --- calls ---
+
+Unary = Callable[[CallSession, Any], Awaitable[Any]]
+Streaming = Callable[[CallSession, Any], AsyncGenerator[Any, None]]
+
+
+class SessionRegistry:
+    """The calls under way. It makes handlers of methods: errors become the status, and a stop ends what waits."""
+
+    def __init__(self, bridge: LoopBridge, write_seconds: float) -> None:
+        self.bridge = bridge
+        self._write_seconds = write_seconds
+        """For a client to take a response of a stream."""
+        self._sessions: dict[CallSession, asyncio.Task[Any]] = {}
+        self._finishing: set[asyncio.Task[None]] = set()
+
+    def unary(self, method: Unary) -> Callable[[Any, RpcContext], Coroutine[Any, Any, Any]]:
+        """Return the handler of a method with one response."""
+
+        async def handle(request: Any, context: RpcContext) -> Any:
+            session = self._begin(context)
+            try:
+                return await method(session, request)
+            except CallFailed as failed:
+                await abort(session, failed.failure)
+            except asyncio.CancelledError:
+                await self._ended(session)
+            finally:
+                del self._sessions[session]
+
+        return handle
+
+    def streaming(self, method: Streaming) -> Callable[[Any, RpcContext], Coroutine[Any, Any, None]]:
+        """Return the handler of a method with a stream of responses."""
+
+        async def handle(request: Any, context: RpcContext) -> None:
+            session = self._begin(context)
+            try:
+                # Sent with the first response, it could not be followed by a status while that is not taken.
+                await context.send_initial_metadata(())
+                async with aclosing(method(session, request)) as responses:
+                    async for response in responses:
+                        async with asyncio.timeout(self._write_seconds):
+                            await context.write(response)
+                        session.refuse_if_ending()
+            except CallFailed as failed:
+                await abort(session, failed.failure)
+            except TimeoutError:
+                await abort(session, _too_slow(self._write_seconds))
+            except asyncio.CancelledError:
+                await self._ended(session)
+            finally:
+                del self._sessions[session]
+
+        return handle
+
+    def _begin(self, context: RpcContext) -> CallSession:
+        session, task = CallSession(self.bridge, context), asyncio.current_task()
+        assert task is not None, "a handler is a task"
+        self._sessions[session] = task
+        return session
+
+    @staticmethod
+    async def _ended(session: CallSession) -> None:
+        """End a call that was cancelled: by a stop with its status, else by its client."""
+        if session.ending is None:
+            raise asyncio.CancelledError
+        await abort(session, session.ending)
+
+    def finish_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something after the end of a call. A stop waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+
+    async def end(self, seconds: float) -> None:
+        """End calls as soon as they change nothing, and wait for them at most so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._sessions or self._finishing:
+                    for session, task in list(self._sessions.items()):
+                        if session.ending is None or not session.changes:
+                            session.ending = STOPPING
+                            if not session.changes:
+                                task.cancel()
+                    await asyncio.sleep(RPC_STOP_STEP_SECONDS)
+        except TimeoutError:
+            return
+
+
+def _too_slow(seconds: float) -> CallFailure:
+    sentence = f"the client has not taken a response for {seconds:g} s"
+    return CallFailure(Code.RESOURCE_EXHAUSTED, sentence, "reader_too_slow", {"hint": "read responses, or cancel"})
+
+
+async def abort(session: CallSession, failure: CallFailure) -> None:
+    metadata = (*failure.metadata, (_REQUEST_ID, session.id))
+    await session.context.abort(failure.code, failure.sentence, metadata)
