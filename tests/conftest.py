@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,19 @@ _numbers = count(1)
 # Ten thousand tests are millions of objects that stay: to look for garbage among them takes half the time of
 # collecting the tests, and would take as long again whenever a test has made many objects.
 gc.disable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each worker its share of slow tests first, so that none of them begins when the others are about to end."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    share = ceil(len(quick) / workers)
+    items[:] = [
+        item
+        for number in range(workers)
+        for item in (*slow[number::workers], *quick[number * share : (number + 1) * share])
+    ]
 
 
 def pytest_collection_finish() -> None:

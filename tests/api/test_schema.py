@@ -63,10 +63,12 @@ def problems(broker: LocalBroker, path: Path, parameters: str, phases: str, *wor
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_answers_match_the_openapi_document(broker: LocalBroker, tmp_path: Path) -> None:
     assert problems(broker, tmp_path, "", "examples,fuzzing") == ""
 
 
+@pytest.mark.slow
 def test_answers_for_an_existing_topic_and_group_match_the_openapi_document(
     broker: LocalBroker, tmp_path: Path
 ) -> None:
@@ -80,7 +82,8 @@ def test_answers_for_an_existing_topic_and_group_match_the_openapi_document(
     assert member.assignment()["member_id"] == member.id
 
 
-@pytest.mark.parametrize("role", ["operator", "consumer", "own"])
+@pytest.mark.parametrize("role", ["consumer", "own"])
+@pytest.mark.slow
 def test_answers_to_a_restricted_key_match_the_openapi_document(tmp_path: Path, role: str) -> None:
     with secured(tmp_path, groups__revocation_timeout="1s") as broker:
         broker.do("POST", "/topics", {"name": "orders", "num_partitions": 2})

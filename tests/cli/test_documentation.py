@@ -21,6 +21,7 @@ from tests.cli.programs import ROOT, environment
         ("sql", "eva +1 +7.5"),
     ],
 )
+@pytest.mark.slow
 def test_every_command_of_the_page_runs(broker: LocalBroker, tmp_path: Path, page: str, printed: str) -> None:
     text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))

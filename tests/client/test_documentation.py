@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from goqueue.client import AsyncClient, Batch, Client, ConsumerOptions, Delivered
 from goqueue.client.producer_core import Options
 from goqueue.testing.broker import LocalBroker
@@ -15,6 +17,7 @@ SCHEMAS = PAGE.with_name("schemas.md")
 BLOCK = r"^```python\n(.*?)^```$"
 
 
+@pytest.mark.slow
 def test_every_example_runs(broker: LocalBroker) -> None:
     examples = {page: re.findall(BLOCK, page.read_text(), re.MULTILINE | re.DOTALL) for page in (PAGE, SCHEMAS)}
     assert {page.name: len(found) for page, found in examples.items()} == {"sdk.md": 16, "schemas.md": 2}

@@ -65,6 +65,7 @@ with session(Cluster("local-cluster[1,1,1024]", conf=settings), name="test", is_
 """
 
 
+@pytest.mark.slow
 def test_executors_need_nothing_but_the_archive_and_one_that_dies_is_no_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def orders(broker: LocalBroker) -> LocalBroker:
     return broker
 
 
+@pytest.mark.slow
 def test_every_example_of_the_page_runs(
     spark: "SparkSession", orders: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,6 +113,7 @@ def busy(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_session_leaves_an_answer_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the Java of the package alone, a broken class archive, and files that are named like modules."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -146,6 +147,7 @@ def test_what_fails_while_an_interrupt_is_tidied_up_is_the_interrupt() -> None:
     assert interruption(OSError("the connection is gone")) is None
 
 
+@pytest.mark.slow
 def test_a_signal_cancels_the_jobs_and_leaves_no_process(tmp_path: Path) -> None:
     with busy(tmp_path) as process:
         process.send_signal(signal.SIGTERM)  # which calls the handler of SIGINT

@@ -279,6 +279,7 @@ def test_the_command_answers_a_table_and_says_when_it_is_cut(inspect_spark: Insp
     assert found.stderr == "the first 2 rows; --limit shows more, -o jsonl and -o csv all of them\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_causes_no_output_on_stderr(place: Path) -> None:
     command = [str(PROGRAM), "spark-inspect", "sql", str(place), "SELECT * FROM orders CROSS JOIN range(200)"]
     quick = ["-o", "csv", "--no-json", "--master", "local[1]"]
