@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from goqueue.errors import RequestInvalid
@@ -16,7 +16,7 @@ from goqueue.spark.reading.columns import (
     DEFAULT_COLUMNS,
     DELAYED_COLUMNS,
     DELAYED_ONLY_COLUMNS,
-    MessageColumn,
+    TYPED_COLUMNS,
     schema_of,
 )
 from goqueue.spark.reading.options import ReadOptions, read_options
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
     from goqueue.spark.sink.options import WriteOptions
     from goqueue.spark.stream.reader import GoQueueStreamReader
+    from goqueue.spark.typed.columns import TypedPart
 
 NAME = "goqueue"
+_DATA_COLUMNS = ("data", "key_data")
+"""Those whose types are the schema's."""
+TYPED_NAMES = frozenset(TYPED_COLUMNS)
 _UNCUT = 2**63  # for columns that cost each split to read all that is behind it as well
 
 
@@ -57,11 +61,17 @@ class GoQueueSource(DataSource):
         super().__init__(options)
 
     def schema(self) -> StructType:
-        return from_arrow_schema(schema_of(_columns(read_options(self.options))))
+        options = read_options(self.options)
+        names = _columns(options)
+        typed = _typed_types(_typed_parts(options, dict.fromkeys(names)))
+        plain = schema_of(name for name in names if name not in typed)
+        return from_arrow_schema(
+            pa.schema([pa.field(name, typed[name]) if name in typed else plain.field(name) for name in names])
+        )
 
     def reader(self, schema: StructType) -> "GoQueueReader":
         options = read_options(self.options)
-        return GoQueueReader(options, _asked_for(schema, is_delayed=options.is_delayed))
+        return GoQueueReader(options, *_asked_for(schema, options))
 
     # What only some jobs need is loaded by these.
 
@@ -69,7 +79,8 @@ class GoQueueSource(DataSource):
         from goqueue.spark.stream.reader import GoQueueStreamReader, check_stream  # noqa: PLC0415
 
         check_stream(self.options)
-        return GoQueueStreamReader(read_options(self.options), _asked_for(schema, is_delayed=False), SplitPartition)
+        options = read_options(self.options)
+        return GoQueueStreamReader(options, *_asked_for(schema, options), SplitPartition)
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceArrowWriter":
         from goqueue.spark.sink.transactional import TransactionalWriter  # noqa: PLC0415
@@ -98,10 +109,10 @@ class GoQueueSource(DataSource):
 class GoQueueReader(DataSourceReader):
     """A batch read: planned once on the driver, read by executors."""
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...], typed: "tuple[TypedPart, ...]") -> None:
         self._options = options
         self._logs = options.logs()
-        self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss)
+        self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss, typed=typed)
 
     def partitions(self) -> list[SplitPartition]:
         options = self._options
@@ -129,39 +140,62 @@ def register(spark: "SparkSession") -> None:
 def _columns(options: ReadOptions) -> tuple[str, ...]:
     if options.columns is None:
         usual = (*DEFAULT_COLUMNS, *DELAYED_ONLY_COLUMNS) if options.is_delayed else DEFAULT_COLUMNS
+        if options.typed is not None:
+            at = usual.index("value")
+            usual = (*usual[:at], *options.typed.default_columns, *usual[at + 1 :])
         return (*usual, "headers") if options.has_headers else usual
     for name in options.columns:
-        if name not in _known(options.is_delayed):
-            raise RequestInvalid(f"columns: {quoted(name)} is no column", hint=_hint(name, options.is_delayed))
+        if name not in _known(options):
+            raise RequestInvalid(f"columns: {quoted(name)} is no column", hint=_hint(name, options))
         if options.columns.count(name) > 1:
             raise RequestInvalid(f"columns: {quoted(name)} is named twice")
     return options.columns
 
 
-def _known(is_delayed: bool) -> Mapping[str, MessageColumn]:
-    return DELAYED_COLUMNS if is_delayed else COLUMNS
+def _known(options: ReadOptions) -> tuple[str, ...]:
+    return (*(DELAYED_COLUMNS if options.is_delayed else COLUMNS), *(TYPED_COLUMNS if options.typed else ()))
 
 
-def _hint(name: str, is_delayed: bool) -> str:
+def _hint(name: str, options: ReadOptions) -> str:
     if name in DELAYED_ONLY_COLUMNS:
         return "messages of delayed logs have it: set the option delayed to true"
-    return f"there are: {', '.join(_known(is_delayed))}"
+    if name in TYPED_COLUMNS:
+        return "the option schemas makes it, such as own"
+    return f"there are: {', '.join(_known(options))}"
 
 
-def _asked_for(schema: StructType, *, is_delayed: bool) -> tuple[str, ...]:
+def _asked_for(schema: StructType, options: ReadOptions) -> "tuple[tuple[str, ...], tuple[TypedPart, ...]]":
     """Return the columns of the schema that a caller has given, which selects the columns to read."""
     if not schema.fields:
-        raise RequestInvalid("the schema names no column", hint=_hint("", is_delayed))
+        raise RequestInvalid("the schema names no column", hint=_hint("", options))
     for field in schema.fields:
-        if field.name not in _known(is_delayed):
+        if field.name not in _known(options):
             raise RequestInvalid(
                 f"the schema has a column {quoted(field.name)}, which messages do not have",
-                hint=_hint(field.name, is_delayed),
+                hint=_hint(field.name, options),
             )
-        right = from_arrow_schema(schema_of((field.name,))).fields[0].dataType.simpleString()
-        if field.dataType.simpleString() != right:
-            raise RequestInvalid(
-                f"column {field.name} is {right}, the schema says {field.dataType.simpleString()}",
-                hint=f"read it as {right}, and CAST it",
-            )
-    return tuple(schema.fieldNames())
+    given = {one.name: one.type for one in to_arrow_schema(schema, timezone="UTC")}
+    typed = _typed_parts(options, given)
+    for field in schema.fields:
+        if field.name not in _DATA_COLUMNS:
+            kind = {**_typed_types(typed), **{one.name: one.type for one in schema_of(DELAYED_COLUMNS)}}[field.name]
+            right = from_arrow_schema(pa.schema([pa.field(field.name, kind)])).fields[0].dataType.simpleString()
+            if field.dataType.simpleString() != right:
+                raise RequestInvalid(
+                    f"column {field.name} is {right}, the schema says {field.dataType.simpleString()}",
+                    hint=f"read it as {right}, and CAST it",
+                )
+    return tuple(schema.fieldNames()), typed
+
+
+def _typed_parts(options: ReadOptions, wanted: "Mapping[str, pa.DataType | None]") -> "tuple[TypedPart, ...]":
+    """Return the typed columns among the wanted ones, with the types that the caller gave."""
+    if options.typed is None or TYPED_NAMES.isdisjoint(wanted):
+        return ()
+    selection = options.selection
+    topics = tuple(selection.assigned) if selection.assigned is not None else selection.names
+    return options.typed.parts(options, topics if selection.pattern is None else (), wanted)
+
+
+def _typed_types(parts: "tuple[TypedPart, ...]") -> dict[str, pa.DataType]:
+    return {name: column.type for part in parts for name, column in part.columns().items()}

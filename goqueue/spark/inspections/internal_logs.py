@@ -69,7 +69,7 @@ def read_group_logs(logs: LogSource, listen: GroupRecordListener | None = None) 
     for number in range(GROUP_LOGS):
         state = GroupsState()
         first_ns: int | None = None
-        for message in _messages(logs, _GROUPS, number):
+        for message in read_records(logs, _GROUPS, number):
             record = decode_group_record(message)
             first_ns = message.timestamp_ns if first_ns is None else first_ns
             if listen is not None:
@@ -144,7 +144,7 @@ def read_topics(logs: LogSource) -> dict[str, TopicConfiguration]:
         details = logs.client.topic_details(internal=True)
         return {one.name: TopicConfiguration(_settings(one.config), parse_time(one.created_at)) for one in details}
     catalog = Catalog()
-    for message in _messages(logs, _TOPICS, 0):
+    for message in read_records(logs, _TOPICS, 0):
         catalog.apply(decode_topic(message))
     return {name: TopicConfiguration(topic.settings, topic.created_ns) for name, topic in catalog.topics.items()}
 
@@ -153,7 +153,7 @@ def read_usage(logs: LogSource) -> UsageState:
     """Read what the broker has recorded of the usage of tenants; nothing where it has none."""
     state = UsageState()
     if _USAGE in logs.topics():
-        for message in _messages(logs, _USAGE, 0):
+        for message in read_records(logs, _USAGE, 0):
             state.apply(decode_usage_record(message))
     return state
 
@@ -163,7 +163,7 @@ def _settings(config: Mapping[str, Any]) -> TopicSettings:
     return TopicSettings(**{name: config[name] for name in TopicSettings.__struct_fields__ if name in config})
 
 
-def _messages(logs: LogSource, topic: str, partition: int) -> Iterator[frame.StoredMessage]:
+def read_records(logs: LogSource, topic: str, partition: int) -> Iterator[frame.StoredMessage]:
     """Yield all records of a log; damage is an error, because what follows it cannot be interpreted."""
     view = logs.view(topic, partition)
     split = Split(topic, partition, view.earliest, view.end, view.size, view.segments)

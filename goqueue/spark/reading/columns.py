@@ -260,8 +260,15 @@ DELAYED_ONLY_COLUMNS: dict[str, MessageColumn] = {
 }
 """What there is of a delayed log alone, and what a frame by itself does not tell."""
 DELAYED_COLUMNS = COLUMNS | DELAYED_ONLY_COLUMNS
+VALUE_COLUMNS = ("data", "data_error", "schema_id")
+KEY_COLUMNS = tuple(f"key_{name}" for name in VALUE_COLUMNS)
+TYPED_COLUMNS = (*VALUE_COLUMNS, *KEY_COLUMNS)
+"""What schemas make of values and keys; the option `schemas` gives them their types."""
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "priority")
 """What there is without asking; `headers` with `includeHeaders`, the others when they are named."""
+
+
+_NONE: Mapping[str, MessageColumn] = {}
 
 
 def schema_of(names: Iterable[str]) -> pa.Schema:
@@ -276,13 +283,19 @@ def batches(
     *,
     sound: bool = True,
     delayed: DelayedStates | None = None,
+    typed: Mapping[str, MessageColumn] = _NONE,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a judged run (see `visibility`), with the columns of these names."""
-    schema = schema_of(names)
+    """Yield the messages of a judged run (see `visibility`), with the columns of these names.
+
+    `typed` has columns that the options of this read make of values and keys.
+    """
+    columns = {name: typed[name] if name in typed else DELAYED_COLUMNS[name] for name in names}
+    schema = pa.schema([pa.field(name, one.type) for name, one in columns.items()])
+    reads_values = "value" in names or not typed.keys().isdisjoint(names)
     for piece in _slices(run):
         whole = FrameBatch(topic, partition, piece, sound, delayed=delayed)
-        for batch in _expanded(whole) if "value" in names else (whole,):
-            made = pa.record_batch([DELAYED_COLUMNS[name].make(batch) for name in names], schema=schema)
+        for batch in _expanded(whole) if reads_values else (whole,):
+            made = pa.record_batch([one.make(batch) for one in columns.values()], schema=schema)
             yield made if batch.run.dropped is None else made.filter(pa.array(batch.run.real))
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goqueue.client.environment import environment_key
 from goqueue.client.tls import TlsOptions
@@ -13,7 +13,19 @@ from goqueue.quantities import parse_size, parse_time, quoted
 from goqueue.spark.logs.port import READ_COMMITTED, READ_UNCOMMITTED, Isolation, LogSource, PartitionRef
 from goqueue.spark.reading.plan import ReadBound, ReadPoint, TimePoint, TopicSelection, check_pattern
 
+if TYPE_CHECKING:
+    from goqueue.spark.typed.options import TypedOptions
+
 TLS_OPTIONS = ("goqueue.caFile", "goqueue.clientCert", "goqueue.clientKey")
+SCHEMA_OPTIONS = (
+    "schemas",
+    "schemaSubject",
+    "schemaVersion",
+    "keySchemaSubject",
+    "keySchemaVersion",
+    "includeKeyData",
+    "mode",
+)
 READ_OPTIONS = (
     "path",
     "goqueue.url",
@@ -40,6 +52,7 @@ READ_OPTIONS = (
     "columns",
     "groupId",
     "isolation",
+    *SCHEMA_OPTIONS,
 )
 _SAME = {"kafka.bootstrap.servers": "goqueue.url", "server": "goqueue.url", "topic": "subscribe", "topics": "subscribe"}
 """Names of options that other programs have, where none of ours is alike."""
@@ -71,6 +84,8 @@ class ReadOptions:
     bytes_per_trigger: int | None
     group: str | None
     tls: TlsOptions | None = None
+    typed: "TypedOptions | None" = None
+    """None: no columns are typed by schemas."""
 
     def logs(self) -> LogSource:
         """Open the logs. Imported here, because a broker needs the client and a directory does not."""
@@ -156,9 +171,27 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         bytes_per_trigger=options.take("maxBytesPerTrigger", parse_split_size),
         group=options.text("groupId"),
         tls=tls_options(options),
+        typed=_typed(options),
     )
     options.check()
     return found
+
+
+def _typed(options: OptionReader) -> "TypedOptions | None":
+    """Return the options of typed columns. Imported here, because other reads need none of it."""
+    schemas = options.text("schemas")
+    if schemas is None:
+        options.problems += [f"{name} needs the option schemas" for name in SCHEMA_OPTIONS[1:] if options.text(name)]
+        return None
+    from goqueue.spark.typed.options import PartOptions, TypedOptions, parse_mode, parse_version  # noqa: PLC0415
+
+    return TypedOptions(
+        schemas,
+        PartOptions(options.text("schemaSubject"), options.take("schemaVersion", parse_version)),
+        PartOptions(options.text("keySchemaSubject"), options.take("keySchemaVersion", parse_version)),
+        has_key=options.take("includeKeyData", parse_boolean) or False,
+        is_strict=options.take("mode", parse_mode) == "FAILFAST",
+    )
 
 
 # --- how values are written ---

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from goqueue.spark.typed.columns import TypedPart
+
 
 @dataclass(frozen=True, slots=True)
 class Extract:
@@ -29,6 +31,8 @@ class Extract:
     logs: LogSource
     columns: tuple[str, ...]
     fails_on_loss: bool = True
+    typed: "tuple[TypedPart, ...]" = ()
+    """Values and keys that become columns by their schemas."""
 
     @property
     def reads_delayed_states(self) -> bool:
@@ -41,16 +45,20 @@ class Extract:
         delayed = None
         if self.reads_delayed_states:
             delayed = read_delayed_states(self.logs, split, fails_on_loss=self.fails_on_loss)
+        typed = {name: column for part in self.typed for name, column in part.columns().items()}
         outcomes = TransactionFilter(self.logs, split, fails_on_loss=self.fails_on_loss)
         for piece in read_split(self.logs, split):
             match piece:
                 case FrameRun():
-                    yield from batches(split.topic, split.partition, outcomes.judged(piece), names, delayed=delayed)
+                    run = outcomes.judged(piece)
+                    yield from batches(split.topic, split.partition, run, names, delayed=delayed, typed=typed)
                 case DamagedBytes() if reads_damaged:
                     for frames in self._unsound(split, piece):
                         run = outcomes.judged(FrameRun(piece.segment, frames))
                         is_sound = _is_sound(frames)
-                        yield from batches(split.topic, split.partition, run, names, sound=is_sound, delayed=delayed)
+                        yield from batches(
+                            split.topic, split.partition, run, names, sound=is_sound, delayed=delayed, typed=typed
+                        )
                 case DamagedBytes() | RemovedRange():
                     if self.fails_on_loss:
                         raise piece.error

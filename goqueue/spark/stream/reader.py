@@ -7,7 +7,7 @@ and the sink can tell by the number of a message whether it is stored already.
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -38,6 +38,9 @@ from goqueue.spark.stream.positions import (
 )
 from goqueue.storage.log_view import LogView
 
+if TYPE_CHECKING:
+    from goqueue.spark.typed.columns import TypedPart
+
 SPLIT_MESSAGES = 500_000
 """Of one task: some tenths of a second, against which the start of a task is little."""
 _FOR_BATCHES = ("splitBytes", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -62,11 +65,17 @@ def check_stream(given: Mapping[str, str]) -> None:
 class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of one query. Spark keeps it on the driver while the query runs; tasks have copies that only read."""
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...], partition: type[InputPartition]) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        columns: tuple[str, ...],
+        typed: "tuple[TypedPart, ...]",
+        partition: type[InputPartition],
+    ) -> None:
         self._options = options
         self._partition = partition
         self._logs = options.logs()
-        self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss)
+        self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss, typed=typed)
         self._group = (
             GroupProgress(options.url, options.token, options.group, options.tls)
             if options.url and options.group
