@@ -6,7 +6,7 @@ the whole amount.
 """
 
 from benchmarks.harness.suite import Suite
-from benchmarks.spark import inspections, memory, reads, remote, starts, writes
+from benchmarks.spark import inspections, memory, reads, remote, starts, typed, writes
 
 SUITE = Suite(
     "spark",
@@ -17,6 +17,7 @@ SUITE = Suite(
         remote.at_work,
         reads.ours,
         writes.export,
+        typed.typed,
         *inspections.peers,
         reads.parquet,
         reads.json_lines,

@@ -13,7 +13,7 @@ from goqueue.commands import registry
 from goqueue.console import command_tree
 from goqueue.spark.inspections.catalog import INSPECTIONS
 from goqueue.spark.pipeline.parser import load
-from goqueue.spark.reading.columns import DELAYED_COLUMNS
+from goqueue.spark.reading.columns import DELAYED_COLUMNS, TYPED_COLUMNS
 from goqueue.spark.reading.options import READ_OPTIONS
 from goqueue.spark.sink.options import WRITE_OPTIONS, WRITTEN_COLUMNS
 from goqueue.testing.broker import LocalBroker
@@ -63,6 +63,8 @@ def orders(broker: LocalBroker) -> LocalBroker:
     with Client(broker.url) as client:
         for name in ("orders", "orders-again", "orders-copy", "orders-enriched"):
             client.create_topic(name, 2)
+        order = '{"type":"object","properties":{"total":{"type":"integer"}}}'
+        client.register_schema("orders-value", order, "JSON")
         for number in range(ORDERS):
             client.publish("orders", f'{{"total": {number}}}', key=f"customer-{number % 2}")
     return broker
@@ -120,6 +122,7 @@ def below(root: Any, context: Any, name: str) -> Any:
 
 def test_every_option_is_on_the_page() -> None:
     reading = named(section("docs/spark.md", "Reading")) | named(section("docs/spark.md", "Streams"))
+    reading |= named(section("docs/spark.md", "Typed columns"))
     assert set(READ_OPTIONS) - reading - {"maxTriggerDelay"} == set()
     assert "`maxTriggerDelay`" in section("docs/spark.md", "Streams")
     assert set(WRITE_OPTIONS) - named(section("docs/spark.md", "Writing")) == set()
@@ -127,6 +130,7 @@ def test_every_option_is_on_the_page() -> None:
 
 def test_every_column_is_on_the_page() -> None:
     assert set(DELAYED_COLUMNS) - named(section("docs/spark.md", "Reading")) == set()
+    assert set(TYPED_COLUMNS) - named(section("docs/spark.md", "Typed columns")) == set()
     assert set(WRITTEN_COLUMNS) - named(section("docs/spark.md", "Writing")) == set()
 
 

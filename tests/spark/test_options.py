@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.errors import RequestInvalid
 from goqueue.spark.logs.broker import BrokerLogs
-from goqueue.spark.reading.options import READ_OPTIONS, ReadOptions, read_options
+from goqueue.spark.reading.options import READ_OPTIONS, SCHEMA_OPTIONS, ReadOptions, read_options
 from goqueue.spark.reading.plan import ReadBound, TimePoint, TopicSelection
 
 MS = 1_000_000
@@ -236,13 +236,16 @@ def test_every_option_that_is_known_is_read() -> None:
         "maxTriggerDelay": "1s", "maxBytesPerTrigger": "1", "minPartitions": "1", "splitBytes": "1",
         "failOnDataLoss": "false", "includeHeaders": "true", "columns": "key", "groupId": "g",
         "isolation": "read_committed", "delayed": "true", "goqueue.caFile": "ca.pem",
-        "goqueue.clientCert": "c.pem", "goqueue.clientKey": "c.key",
+        "goqueue.clientCert": "c.pem", "goqueue.clientKey": "c.key", "schemas": "own", "schemaSubject": "s",
+        "schemaVersion": "1", "keySchemaSubject": "s", "keySchemaVersion": "1", "includeKeyData": "true",
+        "mode": "FAILFAST",
     }  # fmt: skip
     assert set(examples) == set(READ_OPTIONS)
-    plain = read_options({"path": "/data"})
     for name, value in examples.items():
-        given = {name: value} if name in ("path", "goqueue.url") else {"path": "/data", name: value}
-        assert read_options(given) != plain or name == "isolation"
+        place = {} if name in ("path", "goqueue.url") else {"path": "/data"}
+        place |= {"schemas": "file.json"} if name in SCHEMA_OPTIONS else {}
+        plain = read_options(place or {"path": "/data"})
+        assert read_options({**place, name: value}) != plain or name == "isolation"
 
 
 def test_key_of_the_environment_is_for_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ def _avro(writer: ParsedSchema, reader: Any) -> Decode:
 
 def _protobuf(writer: ParsedSchema | None, reader: ParsedSchema) -> Decode:
     """Return a function that reads the message of the column, whose fields are found by their numbers."""
-    from google.protobuf.message import DecodeError  # noqa: PLC0415
+    from goqueue.schemas.protobuf.values import MessageDecoder  # noqa: PLC0415
 
     wanted = reader.names[0]
-    parse = cast("Any", reader).message_class(wanted).FromString
+    decode_message = MessageDecoder(cast("Any", reader).message_class(wanted)).decode
     names = None if writer is None else writer.names_by_indexes
 
     def decode(payload: bytes) -> Any:
@@ -95,10 +95,7 @@ def _protobuf(writer: ParsedSchema | None, reader: ParsedSchema) -> Decode:
             name = names.get(indexes, "")
             if name != wanted:
                 raise ValueMismatch(f"it is a message {name or indexes}, that of the column is {wanted}")
-        try:
-            return parse(payload[at:])
-        except DecodeError as error:
-            raise ValueMismatch(f"not a message of {wanted}: {error}") from None
+        return decode_message(payload[at:])
 
     return decode
 

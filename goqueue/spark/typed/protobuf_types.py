@@ -4,23 +4,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.json_format import MessageToDict
 
-from goqueue.schemas.protobuf.values import is_map
+from goqueue.schemas.protobuf.message_parser import SCALARS
+from goqueue.schemas.protobuf.values import is_map, to_json
 from goqueue.spark.typed.mapping import TIMESTAMP, TypeMapping, json_text, map_mapping
 
 _UNSIGNED_64 = pa.decimal128(20, 0)
-_PLAIN = {
-    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
-    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
-    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
-    FieldDescriptor.CPPTYPE_UINT64: _UNSIGNED_64,
-    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
-    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
-    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
-    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
+_KINDS = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), pa.int32()),
+    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32"), pa.int64()),
+    **dict.fromkeys(("uint64", "fixed64"), _UNSIGNED_64),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "bool": pa.bool_(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
 }
+_PLAIN = {SCALARS[name]: kind for name, kind in _KINDS.items()}
 _WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -28,7 +28,7 @@ _WRAPPERS = frozenset(
 
 
 def _text(message: Any) -> str:
-    return json_text(MessageToDict(message, preserving_proto_field_name=True))
+    return json_text(to_json(message))
 
 
 _TEXT = TypeMapping(pa.string(), _text)
@@ -72,9 +72,7 @@ def _item(field: Any, outer: frozenset[str]) -> TypeMapping:
     if field.enum_type is not None:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return TypeMapping(pa.string(), lambda number: names.get(number, str(number)))
-    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        return TypeMapping(pa.binary() if field.type == FieldDescriptor.TYPE_BYTES else pa.string())
-    return TypeMapping(_PLAIN[field.cpp_type])
+    return TypeMapping(_PLAIN[field.type])
 
 
 def _to_dict(fields: list[tuple[str, bool, Any]]) -> Callable[[Any], dict[str, Any]]:
