@@ -100,7 +100,7 @@ def _rows(spark: "SparkSession", path: Path, suffix: str, columns: str) -> "Data
 )
 def typed(bench: Bench) -> Iterator[Sample]:
     """Every frame is verified, and a payload that cannot be decoded fails the measurement."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name
 
     count = bench.size(MESSAGES, MESSAGES_QUICK)
     path = stage.shared(bench, "typed", lambda place: _make_logs(place, count))
