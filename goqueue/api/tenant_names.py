@@ -48,6 +48,7 @@ FIELDS_OF: dict[tuple[str, str], NameKind] = {
         "topic",
     ),
     ("CooperativeGroupResponse", "id"): "group",
+    ("SummariesQuery", "prefix"): "prefix",
     ("CompatibilityJson", "messages"): "text",
     ("TraceEventJson", "details"): "text",
     **dict.fromkeys((("ErrorJson", field) for field in ("error", "hint", "details")), "text"),

@@ -37,6 +37,7 @@ _QUERIES = {
     "GET /transactions": "?state=all&transactional_id=NAME",
     "GET /traces/search": "?topic=NAME",
     "GET /subjects": "?subjectPrefix=NAME",
+    "GET /schemas/summaries": "?prefix=NAME",
     "GET /schemas/ids/{id}/versions": "?subject=NAME",
     "GET /groups": "?after=NAME",
 }
