@@ -53,12 +53,13 @@ def test_tenants_have_their_own_names_and_quotas(tmp_path: Path) -> None:
     ):
         inside = (("x-tenant", "team"),)
         assert ask(broker.url, "POST", "/admin/tenants", {"name": "team"}).status == 201
-        create(broker.url, "orders")
-        own: dict[str, Any] = {"topic": "team.orders"}
-        rpc.topics.CreateTopic(topic_pb2.CreateTopicRequest(name="team.orders", num_partitions=1), metadata=inside)
-        assert rpc.topics.ListTopics(topic_pb2.ListTopicsRequest(), metadata=inside).topics == ["team.orders"]
-        other = publish_pb2.PublishRequest(topic="orders", value=b"x")
+        create(broker.url, "payments")
+        own: dict[str, Any] = {"topic": "orders"}
+        rpc.topics.CreateTopic(topic_pb2.CreateTopicRequest(name="orders", num_partitions=1), metadata=inside)
+        assert rpc.topics.ListTopics(topic_pb2.ListTopicsRequest(), metadata=inside).topics == ["orders"]
+        other = publish_pb2.PublishRequest(topic="payments", value=b"x")
         assert refusal(rpc.publish.Publish, other, metadata=inside).reason == "topic_not_found"
+        assert ask(broker.url, "GET", "/topics").json == {"topics": ["payments", "team.orders"]}
         limits = {"max_message_size_bytes": 2000, "publish_bytes_rate_limit": 5000}
         assert ask(broker.url, "PUT", "/admin/tenants/team/quotas", limits).status == 200
         large = publish_pb2.PublishRequest(**own, value=b"\xff" * 3000)
