@@ -37,12 +37,12 @@ class FileWriter:
             yield f"package {file.package};"
         yield from self._sorted(self._imports())
         yield from self._options(file.options)
-        for enum in file.enum_type:
-            yield from self._enum(enum)
         groups = _group_names(file.extension)
-        for message in file.message_type:
+        for message in file.message_type:  # before enums: some clients take the first type for the message
             if message.name not in groups:
                 yield from self._message("message", message)
+        for enum in file.enum_type:
+            yield from self._enum(enum)
         yield from self._extensions(file.extension, file.message_type)
         for service in file.service:
             yield from self._service(service)
