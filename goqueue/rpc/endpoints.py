@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from goqueue.api.table import ENDPOINTS
 from goqueue.rpc.session import CallSession, Unary, path_of
 from goqueue.rpc.status import invalid_request
-from goqueue.rpc.transcoding import fill, to_json
+from goqueue.rpc.transcoding import INTEGERS, fill, to_json
 from goqueue.rpc.v1 import (
     ack_pb2,
     admin_pb2,
@@ -62,6 +64,7 @@ def endpoint_method(method: MethodDescriptor) -> Unary:
     (named,) = endpoints_of(method)
     verb, _, template = named.partition(" ")
     parameters = _PARAMETER.findall(template)
+    required = _required_numbers(method, verb, template)
     has_query = verb in {"GET", "DELETE"}
     response_type = GetMessageClass(method.output_type)
 
@@ -70,7 +73,7 @@ def endpoint_method(method: MethodDescriptor) -> Unary:
         for name, value in values.items():
             if value == "":
                 raise invalid_request(name, "is missing")
-        given = {name: value for name, value in to_json(request).items() if name not in values}
+        given = required | {name: value for name, value in to_json(request).items() if name not in values}
         path = path_of(template, **values)
         if has_query:
             answer = await session.ask(verb, path, list(_query(given)))
@@ -82,6 +85,19 @@ def endpoint_method(method: MethodDescriptor) -> Unary:
         return response
 
     return call
+
+
+def _required_numbers(method: MethodDescriptor, verb: str, template: str) -> dict[str, int]:
+    """Return 0 for the numbers that the body must have: Protobuf leaves out fields that are 0."""
+    (row,) = (row for row in ENDPOINTS if (row.method, row.path) == (verb, template))
+    if row.body is None:
+        return {}
+    needed = {field.encode_name for field in msgspec.structs.fields(row.body) if field.required}
+    return {
+        field.name: 0
+        for field in method.input_type.fields
+        if field.name in needed and field.cpp_type in INTEGERS and not field.has_presence
+    }
 
 
 def _only_field(method: MethodDescriptor) -> str:

@@ -12,7 +12,8 @@ from goqueue.rpc.v1 import transaction_pb2
 
 
 async def add_offsets(session: CallSession, request: Any) -> Any:
-    body = {**to_json(request), "offsets": by_topic(request.offsets)}
+    whose = {"producer_id": request.producer_id, "epoch": request.epoch}
+    body = {**to_json(request), **whose, "offsets": by_topic(request.offsets)}
     response = transaction_pb2.AddOffsetsResponse()
     fill(response, (await session.ask("POST", "/transactions/offsets", body=body)).json)
     return response

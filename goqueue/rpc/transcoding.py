@@ -18,7 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_time, parse_time
 
-_INTEGERS = {
+INTEGERS = {
     FieldDescriptor.CPPTYPE_INT32,
     FieldDescriptor.CPPTYPE_INT64,
     FieldDescriptor.CPPTYPE_UINT32,
@@ -43,7 +43,7 @@ class _Field:
         self.is_map = inner is not None and inner.GetOptions().map_entry
         self.is_message = inner is not None
         self.type_name = "" if inner is None else inner.full_name
-        self.is_integer = field.cpp_type in _INTEGERS
+        self.is_integer = field.cpp_type in INTEGERS
         self.is_text = field.cpp_type == FieldDescriptor.CPPTYPE_STRING and field.type == FieldDescriptor.TYPE_STRING
 
 
