@@ -1,0 +1,49 @@
+"""Single publishes over HTTP, alone and beside streams that wait."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from benchmarks.harness.suite import Bench, Figure, Sample, measurement
+from benchmarks.rpc.broker import RpcBroker, rpc_broker
+
+STREAMS = 1_000
+CONNECTIONS = 64
+
+
+@measurement(
+    f"publish over HTTP beside {STREAMS:,} idle streams",
+    Figure("requests/s"),
+    Figure("ms", "99 of 100 within", less_is_better=True),
+    Figure("requests/s", "without streams"),
+    Figure("ms", "99 of 100 within, without streams", less_is_better=True),
+)
+def idle(bench: Bench) -> Iterator[Sample]:
+    count, streams = bench.size(30_000, 5_000), bench.size(STREAMS, STREAMS // 10)
+    with rpc_broker(bench) as broker:
+        broker.create("busy", 1)
+        broker.create("quiet", 1)
+        broker.publish_json("busy", 1, 1_000, CONNECTIONS)
+        while True:
+            alone = broker.publish_json("busy", 1, count, CONNECTIONS)
+            with _waiting(broker, streams):
+                beside = broker.publish_json("busy", 1, count, CONNECTIONS)
+            yield beside.rate, beside.most, alone.rate, alone.most
+
+
+@contextmanager
+def _waiting(broker: RpcBroker, count: int) -> Iterator[None]:
+    """Hold streams that wait for messages of a topic without any."""
+    import grpc  # noqa: PLC0415 - as in the broker
+
+    from goqueue.rpc.v1 import consume_pb2, consume_pb2_grpc  # noqa: PLC0415
+
+    with grpc.insecure_channel(broker.rpc_address) as channel:
+        consumer: Any = consume_pb2_grpc.ConsumeServiceStub(channel)  # type: ignore[no-untyped-call]
+        request = consume_pb2.ConsumeRequest(topic="quiet")
+        streams = [consumer.Consume(request) for _ in range(count)]
+        for stream in streams:
+            stream.initial_metadata()  # it has begun
+        yield
+        for stream in streams:
+            stream.cancel()
