@@ -64,7 +64,11 @@ class LoopBridge:
         state: ServerState,
         broker_loop: asyncio.AbstractEventLoop,
         listener_loop: asyncio.AbstractEventLoop,
+        *,
+        has_certificates: bool,
     ) -> None:
+        self.has_certificates = has_certificates
+        """Whether clients may present certificates."""
         self.state = state
         self._handle = handle
         self._broker_loop = broker_loop

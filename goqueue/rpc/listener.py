@@ -111,7 +111,13 @@ class RpcListener:
         self, port: int, broker_loop: asyncio.AbstractEventLoop
     ) -> tuple[grpc.aio.Server, SessionRegistry, health.aio.HealthServicer]:
         service = self._service
-        bridge = LoopBridge(service.pipeline, service.server, broker_loop, self._loop)
+        bridge = LoopBridge(
+            service.pipeline,
+            service.server,
+            broker_loop,
+            self._loop,
+            has_certificates=self._certificates is not None and self._certificates.current.client_auth == "required",
+        )
         registry = SessionRegistry(bridge, HTTP_WRITE_SECONDS)
         server = grpc.aio.server(options=self._options(), maximum_concurrent_rpcs=self._settings.streams)
         reader = MessageReader(service.context.decompressed)

@@ -1,7 +1,7 @@
 """One call: who sent it, the requests that it makes of the pipeline, and its end."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import Any
@@ -13,14 +13,14 @@ from goqueue.api.fields import encode_scalar
 from goqueue.api.http.message import ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse
 from goqueue.api.http.request_reader import is_sane_id
 from goqueue.limits import RPC_STOP_STEP_SECONDS
-from goqueue.rpc.bridge import LoopBridge
+from goqueue.rpc.bridge import Exchange, LoopBridge
 from goqueue.rpc.status import CallFailed, CallFailure, Code, failure_of
 from goqueue.security.client_certificates import ClientCertificate
 from goqueue.wire.headers import FRAMES, JSON
 
 RpcContext = Any
 """A `grpc.aio.ServicerContext`, which has no types."""
-Query = Iterable[tuple[str, str]]
+Query = Sequence[tuple[str, str]]
 
 _TAKEN_OVER = ("authorization", "x-api-key", "user-agent", "traceparent", "tracestate", "x-tenant")
 """Metadata that counts like the headers of the same names."""
@@ -32,11 +32,14 @@ _encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
 class Response:
     """An answer of an endpoint that is not an error."""
 
-    __slots__ = ("headers", "http")
+    __slots__ = ("http",)
 
     def __init__(self, http: HttpResponse) -> None:
         self.http = http
-        self.headers = dict(http.headers)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return dict(self.http.headers)
 
     @property
     def body(self) -> bytes:
@@ -67,7 +70,7 @@ class CallSession:
         if self.id == given:
             context.set_trailing_metadata(((_REQUEST_ID, self.id),))
         self._peer = _peer(context.peer())
-        self._certificate = _certificate(context.auth_context())
+        self._certificate = _certificate(context.auth_context()) if bridge.has_certificates else None
         self.changes = 0
         """Requests under way that change something."""
         self.ending: CallFailure | None = None
@@ -100,46 +103,45 @@ class CallSession:
         elif body is not None:
             request.headers["content-type"] = JSON
             request.body = bytearray(_encode(body))
-        async with self._answer(request) as response:
-            return response
+        return await self._ask(request)
 
     async def ask_typed(self, path: str, query: Query, body: Any, weight: int) -> Response:
         """Return the answer to a POST whose body has the type of the endpoint already, and so many bytes."""
         request = self._request("POST", path, query, ())
         request.decoded, request.weight = body, weight
-        async with self._answer(request) as response:
-            return response
+        return await self._ask(request)
 
     @asynccontextmanager
     async def open(
         self, method: str, path: str, query: Query = (), *, headers: tuple[tuple[str, str], ...] = ()
     ) -> AsyncIterator[Response]:
         """Yield the answer of an endpoint; its memory counts until the client has taken it."""
-        async with self._answer(self._request(method, path, query, headers)) as response:
-            yield response
+        response, exchange = await self._send(self._request(method, path, query, headers))
+        try:
+            yield _checked(response)
+        finally:
+            self._bridge.release(exchange)
 
-    @asynccontextmanager
-    async def _answer(self, request: HttpRequest) -> AsyncIterator[Response]:
+    async def _ask(self, request: HttpRequest) -> Response:
+        response, exchange = await self._send(request)
+        self._bridge.release(exchange)
+        return _checked(response)
+
+    async def _send(self, request: HttpRequest) -> tuple[HttpResponse, Exchange]:
         self.refuse_if_ending()
         is_change = request.method not in ENDS_WITH_ITS_CLIENT
         self.changes += is_change
         try:
-            response, exchange = await self._bridge.ask(request)
+            return await self._bridge.ask(request)
         finally:
             self.changes -= is_change
-        try:
-            if response.status >= 400:
-                raise CallFailed(failure_of(response))
-            yield Response(response)
-        finally:
-            self._bridge.release(exchange)
 
     def _request(self, method: str, path: str, query: Query, headers: tuple[tuple[str, str], ...]) -> HttpRequest:
         state = self._bridge.state
         return HttpRequest(
             method,
             path,
-            urlencode(list(query), quote_via=quote),
+            urlencode(query, quote_via=quote) if query else "",
             self._headers | dict(headers),
             bytearray(),
             self.id,
@@ -147,6 +149,13 @@ class CallSession:
             state.monotonic_ns(),
             certificate=self._certificate,
         )
+
+
+def _checked(response: HttpResponse) -> Response:
+    """Return an answer; raise CallFailed for an error."""
+    if response.status >= 400:
+        raise CallFailed(failure_of(response))
+    return Response(response)
 
 
 def path_of(template: str, **values: object) -> str:

@@ -31,6 +31,17 @@ def kinds(responses: Iterator[Any], last: str) -> Iterator[Any]:
             return
 
 
+def assigned(responses: Iterator[Any], count: int) -> tuple[Any, list[Any]]:
+    """Return the first assignment with so many partitions, and the rebalances before it."""
+    rebalances = []
+    for response in responses:
+        if response.WhichOneof("payload") == "rebalance":
+            rebalances.append(response.rebalance)
+        if response.WhichOneof("payload") == "assignment" and len(response.assignment.partitions) == count:
+            return response.assignment, rebalances
+    raise AssertionError(f"no assignment has {count} partitions")
+
+
 def reason_of(call: Any) -> Refused:
     """Return why a stream has ended."""
     return refusal(lambda: call)
@@ -79,17 +90,14 @@ def test_members_see_rebalances_and_a_cancelled_member_gives_its_leases_back(
     request = consume_pb2.SubscribeRequest(
         topics=[topic], group_id=group, max_wait=Duration(nanos=100_000_000), frames=True
     )
-    one = rpc.consume.Subscribe(request)
-    alone = next(one).assignment
-    assert len(alone.partitions) == 2
-    other = rpc.consume.Subscribe(request)
-    shared = [*kinds(one, "assignment")]
-    (rebalance,) = [each.rebalance for each in shared if each.WhichOneof("payload") == "rebalance"]
-    assert rebalance.type == consume_pb2.REBALANCE_TYPE_REVOKE
-    (kept,) = shared[-1].assignment.partitions
-    assert (kept not in rebalance.partitions, len(rebalance.partitions)) == (True, 1)
-    given = (response.assignment.partitions for response in other if response.WhichOneof("payload") == "assignment")
-    (gained,) = next(partitions for partitions in given if partitions)  # none, until the other member has given it up
+    one = rpc.consume.Subscribe(request, timeout=60)
+    alone, _ = assigned(one, 2)
+    other = rpc.consume.Subscribe(request, timeout=60)
+    shared, rebalances = assigned(one, 1)
+    (kept,) = shared.partitions
+    (revoked,) = [each for each in rebalances if each.type == consume_pb2.REBALANCE_TYPE_REVOKE]
+    assert (kept not in revoked.partitions, len(revoked.partitions)) == (True, 1)
+    (gained,) = assigned(other, 1)[0].partitions  # after the other member has given it up
     assert gained.partition != kept.partition
     publish(url, topic, "1", "2", partition=gained.partition)
     leased = [*kinds(other, "messages")][-1].messages
