@@ -90,13 +90,14 @@ def restore_backup(
             raise DataDirectoryInUse(f"{path} was restored by another process meanwhile")
         disk.make_directory(f"{path}/logs")
         for log in manifest.logs:
-            _restore_log(disk, target, f"{path}/logs/{log.name}", log, progress)
+            restore_log(disk, target, f"{path}/logs/{log.name}", log, progress)
         replace_file(disk, f"{path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
     finally:
         lock.release()
 
 
-def _restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress) -> None:
+def restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress) -> None:
+    """Write the files of a log that are not there yet."""
     disk.make_directory(directory)
     for segment in log.segments:
         path = f"{directory}/{segment.base_offset:020d}.log"

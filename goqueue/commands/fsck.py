@@ -47,6 +47,12 @@ def fsck(
             help="Restore from copies, rebuild caches, cut torn tails, replace lost logs with empty ones.",
         ),
     ] = False,
+    repair_from: Annotated[
+        str | None,
+        typer.Option(
+            "--repair-from", metavar="DIR", help="With --repair: first replace damage by the same bytes of backups."
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of processes.")] = os.cpu_count() or 1,
     output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="Output format.")] = "table",
@@ -57,29 +63,28 @@ def fsck(
       goqueue fsck ./goqueue-data
       goqueue fsck ./goqueue-data 'orders/*' -o json
       goqueue fsck ./goqueue-data --repair
+      goqueue fsck ./goqueue-data --repair --repair-from /mnt/backups
 
     The broker must not be running. Nothing is changed without --repair, which shows its plan first. The exit code is 1
     if messages are damaged or missing. A missing or wrong index is no damage: it is rebuilt from the log.
     """
     if not directory:
         raise UsageInvalid("the path of the directory is empty", hint="use . for the current one")
+    if repair_from is not None and not repair:
+        raise UsageInvalid("--repair-from repairs nothing without --repair", hint="add --repair, which shows its plan")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
     _refuse_foreign(disk, directory, root)
     with _held(disk, directory, for_repair=repair):
         ends = _known_ends(disk, directory, root)
         names = _chosen(sorted({*find_logs(disk, root), *ends}), logs or [])
         reports = _check(disk, root, names, ends, jobs)
+        if repair_from is not None and _repair_from(disk, root, reports, repair_from, yes=yes):
+            reports = _check(disk, root, names, ends, jobs)
         lost = _lost_topics(disk, root, reports)
         repairs = [finding for report in reports for finding in report.findings if finding.repair]
         if repair and repairs:
             _agree(repairs, sum(finding.is_damage for report in reports for finding in report.findings), yes=yes)
-            for report in reports:
-                if any(finding.repair for finding in report.findings):
-                    check.repair_log(disk, f"{root}/{report.name}", report)
-            if lost:
-                from goqueue.broker.offline_catalog import record_topics  # noqa: PLC0415 - with the broker, as below
-
-                record_topics(disk, root, lost)
+            _make_repairs(disk, root, reports, lost)
             reports = _check(disk, root, names, ends, jobs)
             _lost_topics(disk, root, reports)
     _show(reports, output)
@@ -88,6 +93,41 @@ def fsck(
         raise typer.Exit(exit_codes.FAILED)
     if any(finding.is_damage for report in reports for finding in report.findings):
         raise typer.Exit(exit_codes.FAILED)
+
+
+def _make_repairs(disk: SystemDisk, root: str, reports: list[LogReport], lost: "list[LostTopic]") -> None:
+    for report in reports:
+        if any(finding.repair for finding in report.findings):
+            check.repair_log(disk, f"{root}/{report.name}", report)
+    if lost:
+        from goqueue.broker.offline_catalog import record_topics  # noqa: PLC0415 - with the broker, as below
+
+        record_topics(disk, root, lost)
+
+
+def _repair_from(disk: SystemDisk, root: str, reports: list[LogReport], source: str, *, yes: bool) -> bool:
+    """Replace damage by the same bytes of backups, after a confirmation; return whether anything was changed."""
+    from goqueue.backup.repair import BackupRepair, PlannedRepair  # noqa: PLC0415 - only with its flag
+    from goqueue.backup.target import DirectoryTarget  # noqa: PLC0415
+
+    target = DirectoryTarget(disk, source)
+    target.check()
+    repair, plans = BackupRepair(disk, target), list[PlannedRepair]()
+    for report in reports:
+        damages = [finding for finding in report.findings if finding.is_damage]
+        gone = [finding for finding in damages if finding.code == "log_missing"]
+        if gone:
+            plans += repair.plan_log(report.name, f"{root}/{report.name}", gone[0].next_offset or 0)
+        elif damages:
+            plans += repair.plan_segments(report.name, f"{root}/{report.name}", [one.path for one in damages])
+    if not plans:
+        terminal.say("the backups have nothing that replaces the damage")
+        return False
+    terminal.say("from backups:", *(f"  {one.sentence}" for one in plans))
+    _confirm(f"replace {format_count(len(plans), 'part')} by the same bytes of backups?", yes=yes)
+    for one in plans:
+        repair.make(one)
+    return True
 
 
 def _refuse_foreign(disk: SystemDisk, directory: str, root: str) -> None:
@@ -205,11 +245,15 @@ def _agree(repairs: list[FsckFinding], damaged: int, *, yes: bool) -> None:
     if damaged:
         terminal.say(f"found {format_count(damaged, 'damage')}; lost messages cannot be restored")
     terminal.say("to repair:", *(f"  {finding.path}: {finding.repair}" for finding in repairs))
+    _confirm(f"make {format_count(len(repairs), 'repair')}?", yes=yes)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageInvalid("confirmation required to repair", hint="`--yes` confirms it")
-    typer.confirm(f"make {format_count(len(repairs), 'repair')}?", abort=True, err=True)
+    typer.confirm(question, abort=True, err=True)
 
 
 def _show(reports: list[LogReport], output: str) -> None:
