@@ -8,17 +8,16 @@ from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, DryRunFlag
 from goqueue.console.names import reject_empty_names
 from goqueue.console.positions import parse_time_flag
+from goqueue.console.quotas import BYTES, DEFAULT, RATE, UNLIMITED, format_quota, parse_quota
 from goqueue.console.rows import Column, Row, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
-from goqueue.quantities import format_count, format_duration, format_size, format_time, parse_size
+from goqueue.quantities import format_count, format_duration, format_size, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goqueue.client import TenantQuotas
 
-_UNLIMITED, _DEFAULT = "unlimited", "default"
-_BYTES, _RATE = "bytes", "_rate_limit"
 _NEAR_PERCENT = 80
 _Id = Annotated[str, typer.Argument(metavar="TENANT", help="Id of a tenant.")]
 _Step = Literal["hour", "day", "month", "total"]
@@ -33,13 +32,7 @@ def _percent_style(row: Row) -> str:
 
 
 def _amount(row: dict[str, Any], field: str) -> str | None:
-    """Return the text of an amount with the unit of its quota."""
-    value = row[field]
-    if value is None:
-        return _UNLIMITED if field == "limit" else None
-    quota = str(row["quota"])
-    text = format_size(int(value)) if _BYTES in quota else f"{value:,.0f}"
-    return f"{text}/s" if quota.endswith(_RATE) else text
+    return None if row[field] is None and field != "limit" else format_quota(str(row["quota"]), row[field])
 
 
 def _percent(value: float) -> str:
@@ -260,23 +253,19 @@ def _parse_values(texts: list[str]) -> dict[str, Any]:
     return found
 
 
-def _parse_value(name: str, value: str) -> int | str | None:
-    if value in (_DEFAULT, "none"):
-        return None
-    if value == _UNLIMITED:
-        return _UNLIMITED
+def _parse_value(name: str, text: str) -> int | str | None:
     try:
-        return parse_size(value) if _BYTES in name else int(value.replace(",", ""))
+        return parse_quota(name, text)
     except ValueError as error:
-        hint = "write a size such as 10GiB" if _BYTES in name else f"write a number, {_UNLIMITED} or {_DEFAULT}"
-        raise UsageInvalid(f"{name}={value}: {error}", hint=hint) from None
+        hint = "write a size such as 10GiB" if BYTES in name else f"write a number, {UNLIMITED} or {DEFAULT}"
+        raise UsageInvalid(f"{name}={text}: {error}", hint=hint) from None
 
 
 def _refuse_unknown(wanted: "Mapping[str, Any]", quotas: "TenantQuotas") -> None:
     """Refuse a name that is no quota before anything is asked for, with the nearest one."""
     from goqueue.nearest import nearest  # noqa: PLC0415 - only after a mistake
 
-    known = [name for name in quotas.__struct_fields__ if name.startswith("max_") or name.endswith(_RATE)]
+    known = [name for name in quotas.__struct_fields__ if name.startswith("max_") or name.endswith(RATE)]
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)
@@ -297,7 +286,7 @@ def _change_row(
     old, new = value(before), value(after)
     if dry_run and not is_soft:
         given = wanted.get(quota)
-        new = before.defaults.get(quota) if given is None else None if given == _UNLIMITED else float(given)
+        new = before.defaults.get(quota) if given is None else None if given == UNLIMITED else float(given)
     result = "would change" if dry_run else "changed" if old != new else "unchanged"
     return {"quota": name, "before": old, "after": new, "result": result}
 

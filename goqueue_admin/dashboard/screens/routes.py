@@ -98,7 +98,8 @@ ROUTES = (
     Route("operations", "operations:OperationsScreen", "What operators changed.", up="overview", aliases=("undo",)),
     Route("alerts", "alerts:AlertsScreen", "Alerts that the broker sends itself.", up="overview"),
     Route("keys", "keys:KeysScreen", "API keys.", up="overview"),
-    Route("tenants", "tenants:TenantsScreen", "Teams that share the broker.", up="overview"),
+    Route("tenants", "tenants:TenantsScreen", "Teams that share the broker.", up="overview", one="tenant"),
+    Route("tenant", "quotas:TenantQuotasScreen", "Quotas of a tenant.", ("tenant",), "tenants", aliases=("quotas",)),
     Route("contexts", "contexts:ContextsScreen", "Other brokers.", up="overview", one="context", aliases=("ctx",)),
     Route("context", "contexts:ContextsScreen", "Connect to the broker of a context.", ("context",), "contexts"),
 )
@@ -201,6 +202,7 @@ _NOUNS = {
     "dlq": "dead-letter topic",
     "id": "transaction",
     "subject": "subject",
+    "tenant": "tenant",
     "context": "context",
 }
 

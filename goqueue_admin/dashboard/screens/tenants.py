@@ -11,6 +11,7 @@ from goqueue.quantities import format_count, format_size
 from goqueue_admin.dashboard.broker.service import BrokerCall, CallResults, broker_call
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.dialog import ActionDialog, DialogPlan
+from goqueue_admin.dashboard.screens.routes import Location
 from goqueue_admin.dashboard.views.table import SortOrder, TableColumn
 from goqueue_admin.dashboard.widgets.table import RowTable
 
@@ -37,7 +38,7 @@ def _short_time(time: str) -> str:
 
 
 class TenantsScreen(DashboardScreen):
-    """All tenants. `x` suspends the one under the cursor, or activates it."""
+    """All tenants. Enter opens the quotas of one, `x` suspends or activates the one under the cursor."""
 
     BINDINGS: ClassVar = [Binding("x", "switch", "Suspend/activate", id="tenants.switch")]
 
@@ -53,8 +54,8 @@ class TenantsScreen(DashboardScreen):
     def command(self) -> str:
         return self.dashboard.shell_command("goqueue-admin", "tenant", "list")
 
-    def open(self, key: str) -> None:
-        del key
+    def open(self, key: str) -> Location:
+        return Location("tenant", (key,))
 
     def action_switch(self) -> None:
         tenant = self.query_one(RowTable).current

@@ -1,0 +1,34 @@
+"""Limits of tenants as people write and read them."""
+
+from typing import Final, Literal
+
+from goqueue.quantities import format_size, parse_size, quoted
+
+UNLIMITED: Final = "unlimited"
+DEFAULT: Final = "default"
+"""Stands for the value of the broker."""
+BYTES, RATE = "bytes", "_rate_limit"
+"""What names of quotas of bytes contain, and those of rates end with."""
+_DIGITS_MAX = 15
+
+
+def format_quota(quota: str, value: float | None) -> str:
+    """Return the text of a limit or an amount with the unit of its quota."""
+    if value is None:
+        return UNLIMITED
+    text = format_size(int(value)) if BYTES in quota else f"{value:,.0f}"
+    return f"{text}/s" if quota.endswith(RATE) else text
+
+
+def parse_quota(quota: str, text: str) -> int | Literal["unlimited"] | None:
+    """Return a limit; None is the default of the broker. Raises ValueError."""
+    if text in (DEFAULT, "none"):
+        return None
+    if text == UNLIMITED:
+        return UNLIMITED
+    if BYTES in quota:
+        return parse_size(text)
+    digits = text.replace(",", "")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX):
+        raise ValueError(f"{quoted(text)} is not a whole number, {UNLIMITED} or {DEFAULT}")
+    return int(digits)
