@@ -156,7 +156,7 @@ SCHEMA_ENDPOINTS = (
     Endpoint("GET", "/schemas/stats", schemas.stats, "Statistics of the schema registry"),
     Endpoint(
         "GET", "/schemas/summaries", schema_summaries.list_summaries, "List subjects with their rules, without texts",
-        may_be_large=True, errors=(errors.LogFenced,),
+        may_be_large=True, answer=list[schema_summaries.SubjectSummaryJson], errors=(errors.LogFenced,),
     ),
     Endpoint(
         "GET", "/schemas/summaries/{subject}", schema_summaries.describe_subject,

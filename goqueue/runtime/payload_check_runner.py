@@ -17,7 +17,7 @@ from goqueue.broker.core.producers import ProducerMark, mark_of
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.schemas.compiled_schemas import CompiledSchema
 from goqueue.broker.schemas.records import VersionRecord
-from goqueue.broker.tenants.naming import prefix_of, tenant_of
+from goqueue.broker.tenants.naming import prefix_of
 from goqueue.errors import FrameInvalid, GoQueueError, SchemaViolation
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
@@ -84,11 +84,8 @@ class PayloadCheckRunner:
 
     def _prefix(self, topic: str) -> str:
         """Return what names of the topic's tenant begin with: its messages have no subjects of others."""
-        tenants = self._runtime.broker.tenants
-        if tenants is None:
-            return ""
-        owner = tenant_of(topic)
-        return prefix_of(owner) if owner in tenants.state.tenants else ""
+        owner = self._runtime.broker.schemas.tenant_of(topic)
+        return prefix_of(owner) if owner else ""
 
     async def _load(self, needed: VersionRecord) -> None:
         """Compile a schema once for all checks that wait for it."""

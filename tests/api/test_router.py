@@ -14,7 +14,7 @@ from tests.brokers import ask, create, publish
 _OF_KEYS = {"/admin/keys/{key}", "/admin/acls/test"}  # a broker without authentication has no keys
 READABLE = [row for row in ENDPOINTS if row.method == "GET" and row.path not in _OF_KEYS]
 _TRACE = derived_trace_id("t", 0, 0).hex()
-_GUID = "b9419c06-b302-84cb-9ba1-6303f40b7566"
+_GUID = "86510f91-11b0-8975-b187-0bdca6dab1ea"
 """Of the schema "string"."""
 
 
@@ -51,9 +51,8 @@ def test_path_is_also_below_v1_and_answers_head(member: Member, row: Endpoint) -
     url, path = member.url, path_of(row, member.id)
     plain, versioned = (ask(url, "GET", prefix + path) for prefix in ("", "/v1"))
     assert (plain.status, versioned.status) == (200, 200)
-    assert all(
-        ask(url, "GET", alias.format(subject="s", version="latest", id=1, guid=_GUID)).status == 200 for alias in row.aliases
-    )
+    for alias in row.aliases:
+        assert ask(url, "GET", alias.format(subject="s", version="latest", id=1, guid=_GUID)).status == 200
     assert plain.headers["content-type"] == versioned.headers["content-type"]
     head = ask(url, "HEAD", path)
     assert (head.status, head.body) == (200, b"")
