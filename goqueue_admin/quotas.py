@@ -132,7 +132,7 @@ def set_quotas(
     """Set quotas of a tenant; the others stay as they are.
 
     \b
-      goqueue-admin quota set team-a publish_rate_limit=1000 max_storage_bytes=10GiB
+      goqueue-admin quota set team-a publish_rate_limit=1000 max_topics=50
       goqueue-admin quota set team-a max_topics=unlimited max_connections=default
       goqueue-admin quota set team-a --soft max_storage_bytes=8GiB
 

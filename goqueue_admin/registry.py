@@ -62,7 +62,7 @@ _QUOTA = """Limit what tenants use, and show how much of it they use.
 
 \b
   goqueue-admin quota get team-a
-  goqueue-admin quota set team-a publish_rate_limit=1000 max_storage_bytes=10GiB
+  goqueue-admin quota set team-a publish_rate_limit=1000 max_topics=50
   goqueue-admin quota test publish_rate_limit=500
 """
 

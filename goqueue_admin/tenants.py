@@ -114,7 +114,7 @@ def create(
 
     \b
       goqueue-admin tenant create "Team A"
-      goqueue-admin tenant create "Team A" --id a --description 'orders and refunds'
+      goqueue-admin tenant create "Team A" --id a --description 'orders'
       goqueue-admin tenant create "Team A" --metadata cost-center=4711
 
     On the broker, the names of its topics and groups begin with its id and a dot, as in team-a.orders. The command

@@ -108,6 +108,7 @@ def test_config_view_shows_the_origin_of_each_option(production: str) -> None:
         "ca-file": ("default", "default"),
         "client-cert": ("default", "default"),
         "client-key": ("default", "default"),
+        "tenant": ("default", "default"),
         "timeout": ("flag", "--timeout"),
         "output": ("flag", "--output"),
         "protected": ("context", "context production"),
