@@ -18,6 +18,7 @@ from goqueue.schemas.schema_format import SchemaKind
 from goqueue.spark.source import GoQueueReader, GoQueueSource
 from goqueue.spark.typed.decoders import ReaderSchema, read_objects
 from goqueue.testing.broker import LocalBroker
+from tests.spark.programs import Inspect
 from tests.spark.typed_messages import NEW, OLD, PAYMENT, TypedIds, avro, publish_typed
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def test_wrong_option_is_refused_when_the_read_is_planned(
 
 
 def test_spark_reads_typed_columns_in_batches_and_streams(
-    spark: "SparkSession", broker: tuple[LocalBroker, TypedIds], tmp_path: Path
+    spark: "SparkSession", inspect_spark: Inspect, broker: tuple[LocalBroker, TypedIds], tmp_path: Path
 ) -> None:
     running, _ = broker
     options = {"goqueue.url": running.url, "subscribe": "events", "schemas": "own"}
@@ -139,6 +140,9 @@ def test_spark_reads_typed_columns_in_batches_and_streams(
     totals = [tuple(row) for row in spark.table("typed_orders").orderBy("offset").collect()]
     assert totals == [(0, 1.5), (1, 2.5), (2, 1.5), (3, 3.5)]
     spark.catalog.dropTempView("typed_orders")
+    words = "SELECT offset, total, data_error FROM orders WHERE offset IN (1, 5) ORDER BY offset"
+    asked = inspect_spark("sql", place(running), words, "--schemas", "own", "-o", "csv")
+    assert asked.stdout.splitlines() == ["offset,total,data_error", "1,2.5,", "5,,there is no schema 99"], asked.stderr
 
 
 # --- types ---

@@ -37,16 +37,25 @@ InferFlag = Annotated[
     int, typer.Option("--infer", min=1, max=100_000, metavar="N", help="Find out the fields from so many messages.")
 ]
 NoJsonFlag = Annotated[bool, typer.Option("--no-json", help="No columns for the fields of JSON values.")]
+SchemasFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--schemas",
+        metavar="own|URL|DIR|FILE",
+        help="Make columns of values by their schemas: those of this broker or directory, of another, or of a file.",
+    ),
+]
 ExplainFlag = Annotated[bool, typer.Option("--explain", help="Show what would be read, and how; run nothing.")]
 
 
 @partial(with_request, argument=QueryArgument)
-def sql(
+def sql(  # noqa: PLR0913 - the flags of a command
     *,
     limit: LimitFlag = 1000,
     json_schema: SchemaFlag = None,
     infer: InferFlag = 1000,
     no_json: NoJsonFlag = False,
+    schemas: SchemasFlag = None,
     explain: ExplainFlag = False,
     skip_damage: SkipFlag = False,
     request: InspectRequest,
@@ -64,7 +73,8 @@ def sql(
 
     Columns: partition, offset, timestamp, key, value, priority, headers, topic. Key and value are text, raw_key and
     raw_value the bytes of both. Where the values of a topic are JSON objects, each of their fields is a column; one
-    whose name is taken gets json_ before it. DESCRIBE orders shows them.
+    whose name is taken gets json_ before it. DESCRIBE orders shows them. With --schemas the fields are those of the
+    latest schema of orders-value, and data_error says why a value could not be decoded.
 
     A name with - or . is written in backquotes, or with _ instead. Only the columns that a query uses are decoded.
     Conditions on partition, offset and timestamp that all rows must meet keep the rest from being read, as --from
@@ -78,7 +88,7 @@ def sql(
         from goqueue.spark.queries.views import TopicViews  # noqa: PLC0415
 
         start, end = request.bounds()
-        views = TopicViews(spark, logs, fields, start, end, skip_damage)
+        views = TopicViews(spark, logs, fields, start, end, skip_damage, schemas)
         with terminal.status("planning the query"):
             frame = views.frame(query, split_bytes=None if request.for_people else results.SPLIT_BYTES)
         if explain:

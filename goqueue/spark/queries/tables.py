@@ -14,6 +14,8 @@ MESSAGE_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "priority
 RAW_COLUMNS = {"raw_key": "key", "raw_value": "value"}
 """Columns that have as bytes what key and value have as text."""
 TEXT_COLUMNS = ("key", "value")
+DATA_COLUMN, ERROR_COLUMN = "data", "data_error"
+"""What the source makes of values by their schemas. Tables have the fields of the first, and the second as it is."""
 _AT_FIELDS = MESSAGE_COLUMNS.index("priority")
 _PREFIX = "json_"
 
@@ -21,6 +23,11 @@ _PREFIX = "json_"
 def field_columns(fields: Iterable[str]) -> dict[str, str]:
     """Return columns and the fields of JSON that they hold. SQL ignores case; a taken name gets the prefix `json_`."""
     return column_names(fields, (*MESSAGE_COLUMNS, *RAW_COLUMNS))
+
+
+def typed_columns(fields: Iterable[str]) -> dict[str, str]:
+    """Return columns and the fields of a schema that they hold."""
+    return column_names(fields, (*MESSAGE_COLUMNS, *RAW_COLUMNS, ERROR_COLUMN))
 
 
 def table_columns(fields: Iterable[str]) -> list[str]:

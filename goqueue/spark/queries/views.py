@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from goqueue.errors import SubjectNotFound
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.port import LogSource
 from goqueue.spark.queries.pruning import QuerySketch, ScanRequirement, narrowed
@@ -24,6 +25,8 @@ from goqueue.spark.queries.query import (
 )
 from goqueue.spark.queries.schemas import JsonFields
 from goqueue.spark.queries.tables import (
+    DATA_COLUMN,
+    ERROR_COLUMN,
     MESSAGE_COLUMNS,
     RAW_COLUMNS,
     TEXT_COLUMNS,
@@ -31,10 +34,12 @@ from goqueue.spark.queries.tables import (
     field_columns,
     stored_columns,
     table_columns,
+    typed_columns,
     unknown_topic,
     without_raw,
 )
 from goqueue.spark.reading.columns import schema_of
+from goqueue.spark.reading.failure import describe_failure
 from goqueue.spark.reading.options import tls_to_options
 from goqueue.spark.reading.plan import EARLIEST, LATEST, PartitionRange, ReadBound, ReadPlan, TopicSelection, make_plan
 
@@ -47,15 +52,18 @@ class ViewSchema:
     """The columns of a view."""
 
     fields: StructType | None = None
+    is_typed: bool = False
+    """True where the fields are those of a schema, which the source decodes itself."""
 
     @property
     def names(self) -> dict[str, str]:
-        """Columns to the fields of JSON that they hold."""
-        return field_columns(self.fields.fieldNames() if self.fields else ())
+        """Columns to the fields of values that they hold."""
+        fields = self.fields.fieldNames() if self.fields else []
+        return typed_columns(fields) if self.is_typed else field_columns(fields)
 
     @property
     def columns(self) -> list[str]:
-        return table_columns(self.names)
+        return table_columns([*self.names, *([ERROR_COLUMN] if self.is_typed else [])])
 
     @property
     def schema(self) -> StructType:
@@ -63,18 +71,26 @@ class ViewSchema:
         types: dict[str, Any] = {name: one.dataType for name, one in stored.items()}
         types |= {name: stored[source].dataType for name, source in RAW_COLUMNS.items()}
         types |= dict.fromkeys(TEXT_COLUMNS, StringType())
+        types[ERROR_COLUMN] = StringType()
         if self.fields is not None:
             types |= {column: self.fields[name].dataType for column, name in self.names.items()}
         return StructType([StructField(name, types[name]) for name in self.columns])
 
     def stored(self, needed: Iterable[str]) -> tuple[str, ...]:
-        return stored_columns(needed, self.names)
+        if not self.is_typed:
+            return stored_columns(needed, self.names)
+        wanted, names = set(needed), self.names
+        decoded = [DATA_COLUMN] if not names.keys().isdisjoint(wanted) else []
+        decoded += [ERROR_COLUMN] if ERROR_COLUMN in wanted else []
+        return (*stored_columns(wanted - names.keys() - {ERROR_COLUMN}, ()), *decoded)
 
     def of(self, frame: "DataFrame", needed: Iterable[str] | None = None) -> "DataFrame":
         """Return the view over stored messages. A column that is not needed is null."""
         wanted = set(self.columns if needed is None else needed)
         parsed = [name for name in self.names if name in wanted]
-        if parsed and self.fields is not None:
+        if parsed and self.is_typed:
+            frame = frame.withColumnRenamed(DATA_COLUMN, "_json")
+        elif parsed and self.fields is not None:
             schema = StructType([self.fields[self.names[column]] for column in parsed])
             frame = frame.withColumn("_json", F.from_json(text("value"), schema))
         types = self.schema
@@ -106,10 +122,13 @@ def read_ranges(
     *,
     split_bytes: int | None = None,
     skips_damage: bool = False,
+    schemas: str | None = None,
 ) -> "DataFrame":
     """Return a frame of exactly these messages."""
     chosen = list(ranges)
     reader = spark.read.format("goqueue").option("columns", ",".join(columns))
+    if schemas is not None:
+        reader = reader.option("schemas", schemas)
     reader = reader.option("assign", _by_topic({one.ref: None for one in chosen}))
     reader = reader.option("startingOffsets", _by_topic({one.ref: one.first for one in chosen}))
     reader = reader.option("endingOffsets", _by_topic({one.ref: one.end for one in chosen}))
@@ -150,6 +169,8 @@ class TopicViews:
     start: ReadBound = EARLIEST
     end: ReadBound = LATEST
     skips_damage: bool = False
+    schemas: str | None = None
+    """Where the schemas of values come from, as the data source takes it; None: values are JSON, or bytes."""
     plans: dict[str, ReadPlan] = field(default_factory=dict)
     """What is read of each topic that was named, once `frame` has found out."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -220,8 +241,25 @@ class TopicViews:
             topic = self._names.topic(name)
             plan = make_plan(self.logs, TopicSelection((topic,)), self.start, self.end)
             self.plans[topic] = plan
-            self._shapes[name] = ViewSchema(self.fields.of(self.spark, self.logs, plan))
+            typed = self._typed_fields(topic)
+            self._shapes[name] = ViewSchema(
+                typed or self.fields.of(self.spark, self.logs, plan), is_typed=typed is not None
+            )
         return self._shapes[name]
+
+    def _typed_fields(self, topic: str) -> StructType | None:
+        """Return the fields of the topic's schema; None where it has no schema of an object."""
+        if self.schemas is None:
+            return None
+        reader = self.spark.read.format("goqueue").options(**place_options(self.logs)).option("subscribe", topic)
+        try:
+            found = reader.option("schemas", self.schemas).option("columns", DATA_COLUMN).load().schema
+        except Exception as error:
+            if isinstance(describe_failure(error), SubjectNotFound):
+                return None
+            raise
+        data = found[DATA_COLUMN].dataType
+        return data if isinstance(data, StructType) else None
 
     def _create(self, name: str, need: ScanRequirement, split_bytes: int | None) -> None:
         topic, shape = self._names.topic(name), self._shape(name)
@@ -234,6 +272,7 @@ class TopicViews:
             self.columns[topic],
             split_bytes=split_bytes,
             skips_damage=self.skips_damage,
+            schemas=self.schemas if shape.is_typed else None,
         )
         shape.of(source, need.columns).createOrReplaceTempView(_escaped(name))
 
