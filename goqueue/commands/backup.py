@@ -43,6 +43,15 @@ _LOGS = (
 )
 
 
+_DIFFERENCES = (
+    Column("LOG", "name"),
+    Column("BEFORE", "before", lambda offset: "-" if offset is None else format_count(offset)),
+    Column("AFTER", "after", lambda offset: "-" if offset is None else format_count(offset)),
+    Column("NEW", "new_bytes", format_size),
+    Column("GONE", "gone_bytes", format_size),
+)
+
+
 class _ProgressLine:
     """One line on stderr with the share, the rate and the time left."""
 
@@ -145,6 +154,40 @@ def describe(source: _FromFlag, backup: _BackupFlag = None, *, session: Session)
         f"{format_size(manifest.size)}",
         *(f"{name} is not in it: {reason}" for name, reason in sorted(manifest.unavailable.items())),
     )
+
+
+@output_flags
+def diff(
+    earlier: Annotated[str, typer.Argument(metavar="EARLIER", help="Id of a backup.")],
+    later: Annotated[str | None, typer.Argument(metavar="[LATER]", help="Id of another. Default: the newest.")] = None,
+    *,
+    source: _FromFlag,
+    session: Session,
+) -> None:
+    """List the logs that differ in two backups, with where they end.
+
+    \b
+      goqueue backup diff 20261119T031500Z-5f0c2a9b --from /mnt/backups
+      goqueue backup diff 20261119T031500Z-5f0c2a9b 20261120T031500Z-1b2c3d4e --from /mnt/backups -o json
+
+    NEW is what only the later one has, GONE what only the earlier one has: retention or compaction has removed it.
+    """
+    from goqueue.backup.difference import compare_backups  # noqa: PLC0415
+
+    target = _target(source)
+    before, after = _manifest(target, earlier), _manifest(target, later)
+    rows = [
+        {
+            "name": one.name,
+            "before": one.before,
+            "after": one.after,
+            "new_bytes": one.new_bytes,
+            "gone_bytes": one.gone_bytes,
+        }
+        for one in compare_backups(before, after)
+    ]
+    session.write(rows, _DIFFERENCES)
+    session.note(f"{format_count(len(rows), 'log')} of {format_count(len(after.logs))} differ")
 
 
 def verify(source: _FromFlag, backup: _BackupFlag = None) -> None:

@@ -51,6 +51,7 @@ GROUPS = {"backup": _BACKUP, "cert": _CERT, "config": _CONFIG, "key": _KEY, "spa
 COMMANDS = (
     COMPLETION,
     Command("backup describe", ".backup:describe", "List the logs of a backup with their offsets."),
+    Command("backup diff", ".backup:diff", "List the logs that differ in two backups."),
     Command("backup list", ".backup:list_backups", "List the backups in a directory, the oldest first."),
     Command("backup verify", ".backup:verify", "Read everything of a backup again: each hash and each frame."),
     Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),

@@ -151,7 +151,15 @@ def test_schedule_makes_verifies_and_prunes_backups_and_tells_their_age(tmp_path
 
 def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
     with broker(tmp_path, backup__keep_hourly="1") as running:
-        made = [rows(admin(running.url, "backup", "create", "-o", "json"))[0]["id"] for _ in range(2)]
+        made = []
+        for topic in ("orders", "refunds"):
+            create(running.url, topic)
+            publish(running.url, "orders", topic, partition=0)
+            made.append(rows(admin(running.url, "backup", "create", "-o", "json"))[0]["id"])
+        found = rows(goqueue("backup", "diff", made[0], "--from", str(tmp_path / "backups"), "-o", "json"))
+        changes = {one["name"]: (one["before"], one["after"], one["gone_bytes"]) for one in found}
+        assert (changes["orders/0"], changes["refunds/0"]) == ((1, 2, 0), (None, 0, 0))
+        assert "__security/0" not in changes
         assert rows(admin(running.url, "backup", "prune", "--dry-run", "-o", "json")) == [
             {"name": made[0], "result": "would be deleted"}
         ]
