@@ -420,7 +420,7 @@ LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs t
 
 BACKUP_OBJECT_BYTES = 16 * MIB  # of the objects of a backup, and at most a frame more: each is held in memory
 BACKUP_PIECES_SPARE = 8  # pieces of a growing segment beyond the necessary ones; then it is copied anew in few
-BACKUP_BYTES_PER_SECOND = 20 * MIB  # of a backup beside publishes, whose syncs share the device
+BACKUP_BYTES_PER_SECOND = 10 * MIB  # of a backup beside publishes, whose syncs share the device
 BACKUP_LOOK_SECONDS = 30.0  # between looks at the schedule
 BACKUP_RETRY_SECONDS = 600.0  # after a failed backup of the schedule
 BACKUP_OLD_SECONDS = 36 * 3600  # without a schedule: a nightly backup that is missing

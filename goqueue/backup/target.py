@@ -22,7 +22,7 @@ from goqueue.storage.disk import Disk, Lock, read_all, remove_files, replace_fil
 _FORMAT = b"goqueue-backups 1\n"
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_SYNCED_AT_ONCE = 1024 * 1024
+_SYNCED_AT_ONCE = 256 * 1024
 """With a pace: a large sync would let the syncs of the broker wait."""
 
 Pace = Callable[[int], None]
