@@ -20,9 +20,10 @@ from goqueue.runtime.runtime import Runtime
 
 _log = logging.getLogger("goqueue.usage")
 
-SAMPLE_SECONDS = 5.0
+SAMPLE_SECONDS = 10.0
 """Storage is measured so often; what is accepted in between is added to it."""
 RECORD_SECONDS = 60.0
+_AT_ONCE = 200  # topics between two looks at the clock: some tenths of a millisecond
 
 
 class UsageRunner:
@@ -48,7 +49,8 @@ class UsageRunner:
         while True:
             try:
                 await self.sample()
-                if self._runtime.clock.monotonic_ns() - self._recorded_ns >= RECORD_SECONDS * NANOSECONDS:
+                since_ns = self._runtime.clock.monotonic_ns() - self._recorded_ns
+                if self.recorder.must_record or since_ns >= RECORD_SECONDS * NANOSECONDS:
                     await self.record()
             except GoQueueError as error:  # it is recorded later
                 _log.warning("the usage of tenants could not be recorded: %s", error)
@@ -65,17 +67,20 @@ class UsageRunner:
         """Return what each tenant has, measured in slices of the loop's time."""
         slices, broker, found = TimeSlices(), self._runtime.broker, dict[str, Occupancy]()
         tenants = self.meters.tenants.state.tenants
-        for name, topic in list(broker.topics.items()):
-            if (tenant := tenant_of(name)) in tenants:
-                one = found.setdefault(tenant, Occupancy())
-                one.topics += 1
-                one.partitions += len(topic.partitions)
-                one.storage_bytes += topic.size
+        topics, deliveries = list(broker.topics.items()), list(broker.delay_scheduler.deliveries())
+        for first in range(0, len(topics), _AT_ONCE):
+            for name, topic in topics[first : first + _AT_ONCE]:
+                if (tenant := tenant_of(name)) in tenants:
+                    one = found.get(tenant) or found.setdefault(tenant, Occupancy())
+                    one.topics += 1
+                    one.partitions += len(topic.partitions)
+                    one.storage_bytes += topic.size
             await slices.rest()
-        for delivery in list(broker.delay_scheduler.deliveries()):
-            delayed = delivery.delays.delayed_log
-            if (one_of := found.get(tenant_of(delayed.topic))) is not None:
-                one_of.storage_bytes += delayed.log.size
+        for first in range(0, len(deliveries), _AT_ONCE):
+            for delivery in deliveries[first : first + _AT_ONCE]:
+                delayed = delivery.delays.delayed_log
+                if (one_of := found.get(tenant_of(delayed.topic))) is not None:
+                    one_of.storage_bytes += delayed.log.size
             await slices.rest()
         return found
 

@@ -8,6 +8,7 @@ since the last record, so a tenant is never charged for more than it got.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -81,6 +82,13 @@ class _LastSample:
     consumed_bytes: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     warned: Counter[str] = field(default_factory=Counter)
+    mark: tuple[object, ...] = ()
+    """Equal as long as nothing changes."""
+
+
+_IDLE: Final = dict.fromkeys(
+    (kinds.PUBLISH_RATE, kinds.PUBLISH_BYTES_RATE, kinds.CONSUME_RATE, kinds.CONSUME_BYTES_RATE), 0.0
+)
 
 
 class UsageRecorder:
@@ -92,6 +100,7 @@ class UsageRecorder:
             partition, disk, self.state, encode_usage_record, decode_usage_record
         )
         self.meters = meters
+        meters.tenants.on_change.subscribe(self._look_again)
         self._all_topics = topics
         self._topics: dict[str, TopicCount] = {}
         self._fresh: dict[Partition, AppendMeter] = {}
@@ -103,6 +112,11 @@ class UsageRecorder:
         """Meters with something new."""
         self._published: dict[str, list[int]] = {}
         """The messages and bytes that were ever published, by tenant."""
+        self.must_record = False
+        """Set when a record should not wait: after a crash, the messages before it would count."""
+        self._is_open = False
+        self._must_look = True
+        """Set when there may be topics that are not counted yet."""
         self.rates: dict[str, dict[str, float]] = {}
         """Of the last seconds, by tenant and kind of quota."""
         self._changed: set[str] = set()
@@ -126,14 +140,23 @@ class UsageRecorder:
         self._find_topics()
         self._settle()
         self._close_hours(hour)
+        self._is_open = True
 
     def follow_partition(self, partition: Partition) -> None:
         """Count a partition that was opened, from its first message on."""
+        self._must_look = True
         if _is_counted(partition.topic) and tenant_of(partition.topic) in self.meters.tenants.state.tenants:
             self._fresh[partition] = AppendMeter(partition, partition.log.next_offset, self._busy)
 
+    def _look_again(self) -> None:
+        """Look for topics of a new tenant that were there before."""
+        self._must_look = True
+
     def _find_topics(self) -> None:
         """Begin to count new topics, and new partitions of known ones."""
+        if not self._must_look and not self._fresh:  # a partition is opened before its topic is there
+            return
+        self._must_look = False
         tenants = self.meters.tenants.state.tenants
         for name, topic in self._all_topics.items():
             count = self._topics.get(name)
@@ -145,21 +168,25 @@ class UsageRecorder:
             if count is None:
                 before = self.state.topics.get(name)
                 count = self._topics[name] = TopicCount(topic, tenant.id, before)
-            is_own = topic.created_ns >= tenant.created_ns  # an older one became the tenant's with all it had
             for number in range(len(count.meters), len(topic.partitions)):
                 partition = topic.partition(number)
-                count.meters.append(self._meter_of(partition, count.before, is_own=is_own))
+                count.meters.append(self._meter_of(partition, count.before))
             self._changed.add(tenant.id)
             self._changed_topics.add(name)
 
-    def _meter_of(self, partition: Partition, before: TopicUsage | None, *, is_own: bool) -> AppendMeter:
+    def _meter_of(self, partition: Partition, before: TopicUsage | None) -> AppendMeter:
+        """Return the meter of a partition: from where it was recorded, or from its beginning.
+
+        One that is not new while the broker runs became the tenant's with all it had, which was not published by it.
+        """
         meter = self._fresh.pop(partition, None)
         if meter is not None:
             return meter
         if before is not None:
             known = before.ends
             return AppendMeter(partition, known[partition.number] if partition.number < len(known) else 0, self._busy)
-        return AppendMeter(partition, 0 if is_own else partition.log.next_offset, self._busy)
+        self.must_record |= self._is_open
+        return AppendMeter(partition, partition.log.next_offset if self._is_open else 0, self._busy)
 
     # --- sample ---
 
@@ -172,6 +199,7 @@ class UsageRecorder:
                     meter.stop()
                 del self._topics[name]
                 self._fold(count.usage())
+                self._must_look = True  # it may have been created again
         self._find_topics()
         self._settle()
         self._fold_unseen()
@@ -194,9 +222,18 @@ class UsageRecorder:
         meter.note_storage(occupied.storage_bytes)
         total, last = self.published(meter.tenant), self._last.get(meter.tenant)
         open_hour = self.hours.get(meter.tenant) or self._first_hour(meter.tenant, hour)
-        former = replace(open_hour)
+        violations = meter.violations
+        mark = (
+            *(total, meter.consumed_messages, meter.consumed_bytes, meter.connections, open_hour.hour),
+            *(occupied.storage_bytes, occupied.topics, occupied.partitions),
+            *(sum(violations.refused.values()), sum(violations.warned.values())),
+        )
         if last is None:
             last = self._last[meter.tenant] = _LastSample(now_ns, *total)
+        elif last.mark == mark:  # as of most tenants at most times
+            last.at_ns, self.rates[meter.tenant] = now_ns, _IDLE
+            return
+        former = replace(open_hour)
         seconds = max((now_ns - last.at_ns) / NANOSECONDS, 1.0)
         amounts = {
             kinds.PUBLISH_RATE: total[0] - last.messages,
@@ -215,7 +252,6 @@ class UsageRecorder:
         open_hour.storage_peak = max(open_hour.storage_peak, occupied.storage_bytes)
         open_hour.topics, open_hour.partitions = occupied.topics, occupied.partitions
         open_hour.connections_peak = max(open_hour.connections_peak, meter.take_connections_peak())
-        violations = meter.violations
         open_hour.refused = _sum(open_hour.refused, violations.refused - last.refused)
         open_hour.warned = _sum(open_hour.warned, violations.warned - last.warned)
         self._last[meter.tenant] = _LastSample(
@@ -225,6 +261,7 @@ class UsageRecorder:
             meter.consumed_bytes,
             violations.refused.copy(),
             violations.warned.copy(),
+            mark,
         )
         if open_hour != former:
             self._changed.add(meter.tenant)
@@ -258,6 +295,7 @@ class UsageRecorder:
 
     def record(self, done: AppendCallback) -> None:
         """Record what has changed. `done` is called when it is durable, or with the error; then it is tried again."""
+        self.must_record = False
         changed, self._changed = self._changed, set()
         topics, self._changed_topics = self._changed_topics, set()
         records: list[UsageRecord] = [self._topics[name].usage() for name in sorted(topics) if name in self._topics]

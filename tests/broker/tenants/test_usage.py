@@ -169,6 +169,31 @@ def test_published_usage_equals_a_recount_of_the_logs_after_any_crashes(chance: 
     life.check()
 
 
+def test_topic_created_after_the_clock_was_set_back_is_counted_after_a_crash() -> None:
+    life = Life()
+    life.running.clock.jump(-9000)
+    life.running.create("acme.t")
+    life.running.publish(frames_of([b"x"] * 3), "acme.t")
+    life.crash("synced")
+    life.check()
+
+
+def test_messages_that_a_topic_had_before_it_became_the_tenants_do_not_count() -> None:
+    life = Life()
+    life.running.create("new.t")
+    life.running.publish(frames_of([b"x"] * 3), "new.t")
+    assert life.running.broker.tenants is not None
+    work = life.running.broker.tenants.create(TenantRecord(id="new", name="new"), "", adopt=True)
+    run_work(work, life.running.flush)
+    life.sample()
+    assert life.recorder.must_record
+    life.record(waits=True)
+    life.running.publish(frames_of([b"x"]), "new.t")
+    life.crash("synced")
+    life.sample()
+    assert life.recorder.published("new") == (1, 37)
+
+
 def test_hours_are_closed_added_up_and_compared_with_limits() -> None:
     life = Life()
     clock = life.running.clock
