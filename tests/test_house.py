@@ -78,6 +78,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker",
         "goqueue.wire",
         "goqueue.security",
+        "goqueue.observe",
         "goqueue.storage",
     ),
     "goqueue.api": (

@@ -57,6 +57,7 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_connections_open": MetricDescription("gauge", "Open connections, without refused ones."),
     "goqueue_connections_limit": MetricDescription("gauge", "Maximum number of open connections."),
     "goqueue_connections": MetricDescription("counter", "Accepted connections."),
+    "goqueue_grpc_calls_open": MetricDescription("gauge", "Calls of gRPC under way, with streams that wait."),
     "goqueue_connections_refused": MetricDescription(
         "counter", "Connections closed before their first request, by reason.", ("reason",)
     ),
@@ -256,7 +257,7 @@ class Metrics:
         """Returns the Unix time at which the certificate expires."""
         self.backups: Callable[[], tuple[float, float, int] | None] = lambda: None
         """Returns the next three metrics; None without a target for backups."""
-        self.connections = self.connections_open = 0
+        self.connections = self.connections_open = self.grpc_calls_open = 0
         self.connections_limit = 0
         self.connections_refused: dict[str, int] = {}
         self.publish_seconds = PublishHistogram()
@@ -413,7 +414,15 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
 
 _UNLABELED = (
     *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
-    *("connections_limit", "in_flight_bytes", "in_flight_limit_bytes", "logs_refused", "logs_fenced", "tail_bytes"),
+    *(
+        "connections_limit",
+        "in_flight_bytes",
+        "in_flight_limit_bytes",
+        "logs_refused",
+        "logs_fenced",
+        "tail_bytes",
+        "grpc_calls_open",
+    ),
     *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds"),
     *(
         "schema_checked_messages",

@@ -118,7 +118,7 @@ class RpcListener:
             self._loop,
             has_certificates=self._certificates is not None and self._certificates.current.client_auth == "required",
         )
-        registry = SessionRegistry(bridge, HTTP_WRITE_SECONDS)
+        registry = SessionRegistry(bridge, HTTP_WRITE_SECONDS, service.metrics)
         server = grpc.aio.server(options=self._options(), maximum_concurrent_rpcs=self._settings.streams)
         reader = MessageReader(service.context.decompressed)
         server.add_generic_rpc_handlers(tuple(handlers(registry, reader, service.runtime.clock.now_ns)))

@@ -13,6 +13,7 @@ from goqueue.api.fields import encode_scalar
 from goqueue.api.http.message import ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse
 from goqueue.api.http.request_reader import is_sane_id
 from goqueue.limits import RPC_STOP_STEP_SECONDS
+from goqueue.observe.metrics import Metrics
 from goqueue.rpc.bridge import Exchange, LoopBridge
 from goqueue.rpc.status import CallFailed, CallFailure, Code, failure_of
 from goqueue.security.client_certificates import ClientCertificate
@@ -191,8 +192,9 @@ Streaming = Callable[[CallSession, Any], AsyncGenerator[Any, None]]
 class SessionRegistry:
     """The calls under way. It makes handlers of methods: errors become the status, and a stop ends what waits."""
 
-    def __init__(self, bridge: LoopBridge, write_seconds: float) -> None:
+    def __init__(self, bridge: LoopBridge, write_seconds: float, metrics: Metrics) -> None:
         self.bridge = bridge
+        self._metrics = metrics
         self._write_seconds = write_seconds
         """For a client to take a response of a stream."""
         self._sessions: dict[CallSession, asyncio.Task[Any]] = {}
@@ -210,7 +212,7 @@ class SessionRegistry:
             except asyncio.CancelledError:
                 await self._ended(session)
             finally:
-                del self._sessions[session]
+                self._forget(session)
 
         return handle
 
@@ -234,7 +236,7 @@ class SessionRegistry:
             except asyncio.CancelledError:
                 await self._ended(session)
             finally:
-                del self._sessions[session]
+                self._forget(session)
 
         return handle
 
@@ -242,7 +244,12 @@ class SessionRegistry:
         session, task = CallSession(self.bridge, context), asyncio.current_task()
         assert task is not None, "a handler is a task"
         self._sessions[session] = task
+        self._metrics.grpc_calls_open = len(self._sessions)
         return session
+
+    def _forget(self, session: CallSession) -> None:
+        del self._sessions[session]
+        self._metrics.grpc_calls_open = len(self._sessions)
 
     @staticmethod
     async def _ended(session: CallSession) -> None:

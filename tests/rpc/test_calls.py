@@ -1,7 +1,9 @@
 """Calls of every service, beside the same questions over HTTP."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -236,6 +238,16 @@ def test_group_receives_settles_and_resets(rpc_broker: LocalBroker, rpc: Stubs, 
     )
     (planned,) = rpc.offsets.ResetOffsets(back).results
     assert (planned.old_offset, planned.new_offset) == (4, 0)
+
+
+def test_the_program_of_the_documentation_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs/grpc.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it is ours
+    with LocalBroker(str(tmp_path / "data"), grpc__port="0") as broker:
+        create(broker.url, "orders")
+        assert names["copy_one_order"](broker.daemon.rpc_address) == b"paid"
 
 
 def test_any_endpoint_is_called_by_its_path(rpc_broker: LocalBroker, rpc: Stubs) -> None:

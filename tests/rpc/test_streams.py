@@ -160,6 +160,7 @@ def test_hostile_clients_disturb_no_other(tmp_path: Path, monkeypatch: Any) -> N
             for _ in range(20):
                 assert other.publish.Publish(request).error.reason == ""
                 publish(broker.url, "busy", "x")
+        assert "goqueue_grpc_calls_open 1000.0" in ask(broker.url, "GET", "/metrics").body.decode()
         publish(broker.url, "quiet", "now")
         assert {next(messages_of(stream)).value for stream in idle} == {b"now"}
         broker.stop()
