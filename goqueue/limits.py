@@ -108,6 +108,7 @@ RPC_GATHERED_MESSAGES = 1_000  # read ahead of a stream of single messages: one 
 RPC_PARTITIONS_MAX = 1_000  # that one call reads, each with a long poll of its own
 RPC_EMPTY_POLL_SECONDS = 0.02  # between polls that return at once with nothing, as during a rebalance
 RPC_HEALTH_SECONDS = 5.0  # between two looks of a watch
+RPC_JOBS_PER_TURN = 64  # of the other thread, taken before other work goes on: some milliseconds
 RPC_STOP_STEP_SECONDS = 0.02  # between two looks for streams that have become idle, when the broker stops
 
 # --- topics ---

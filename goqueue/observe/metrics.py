@@ -414,16 +414,8 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
 
 _UNLABELED = (
     *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
-    *(
-        "connections_limit",
-        "in_flight_bytes",
-        "in_flight_limit_bytes",
-        "logs_refused",
-        "logs_fenced",
-        "tail_bytes",
-        "grpc_calls_open",
-    ),
-    *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds"),
+    *("connections_limit", "in_flight_bytes", "in_flight_limit_bytes", "logs_refused", "logs_fenced", "tail_bytes"),
+    *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds", "grpc_calls_open"),
     *(
         "schema_checked_messages",
         "rebalance_seconds",

@@ -15,12 +15,12 @@ from goqueue.api.http.message import ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResp
 from goqueue.api.http.server_state import ServerState
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
-from goqueue.limits import HTTP_COALESCED_BYTES
+from goqueue.limits import HTTP_COALESCED_BYTES, RPC_JOBS_PER_TURN
 from goqueue.runtime.deferred import Deferred
 
 
 class Mailbox:
-    """Jobs for another thread's loop, done together in its next turn. Any thread may add some."""
+    """Jobs for another thread's loop, done in their order, many in one turn. Any thread may add some."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -34,10 +34,16 @@ class Mailbox:
             self._loop.call_soon_threadsafe(self._run)
 
     def _run(self) -> None:
-        self._is_waking = False  # before the first job is taken: one that is added from now on wakes the loop again
-        while self._jobs:
+        for _ in range(RPC_JOBS_PER_TURN):
+            if not self._jobs:
+                self._is_waking = False
+                if self._jobs:  # added just before, by a thread that saw it set
+                    break
+                return
             job, given = self._jobs.popleft()
             job(*given)
+        self._is_waking = True
+        self._loop.call_soon(self._run)  # the loop's other work comes first
 
 
 class Exchange:

@@ -148,6 +148,9 @@ class RpcListener:
             ("grpc.max_metadata_size", HTTP_HEADER_BYTES),
             ("grpc.absolute_max_metadata_size", HTTP_HEADER_BYTES),
             ("grpc.max_concurrent_streams", self._settings.streams),
+            # Below these limits, what one client begins and resets costs others their calls.
+            ("grpc.server.max_pending_requests", self._settings.streams),
+            ("grpc.server.max_pending_requests_hard_limit", self._settings.streams),
             ("grpc.max_allowed_incoming_connections", RPC_CONNECTIONS),
             ("grpc.max_connection_idle_ms", round(server.idle_timeout * 1000)),
             ("grpc.keepalive_time_ms", round(self._settings.keepalive * 1000)),
