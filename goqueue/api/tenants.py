@@ -132,6 +132,8 @@ class TenantStatsResponse(Struct, kw_only=True):
     keys: int
     subjects: int
     transactional_ids: int
+    percentages: Annotated[dict[str, float], Meta(description="Of each limited quota that is in use.")]
+    violations: Annotated[dict[str, int], Meta(description="Refused requests and delayed polls since the start.")]
 
 
 def tenants_of(call: ApiCall) -> TenantAdministration:
@@ -214,7 +216,11 @@ async def groups(call: ApiCall) -> TenantGroupsResponse:
 
 async def stats(call: ApiCall) -> TenantStatsResponse:
     tenant = own_tenant(call)
-    contents = tenants_of(call).contents(tenant.id)
+    contents, usage = tenants_of(call).contents(tenant.id), call.app.usage
+    assert usage is not None, "a broker with tenants measures their usage"
+    meter = usage.meters.of(tenant.id)
+    assert meter is not None, "a tenant has a meter"
+    use = usage.use_of(meter)
     return TenantStatsResponse(
         id=tenant.id,
         status=tenant.status,
@@ -226,6 +232,8 @@ async def stats(call: ApiCall) -> TenantStatsResponse:
         keys=len(contents.keys),
         subjects=len(contents.subjects),
         transactional_ids=len(contents.transactional_ids),
+        percentages={one.quota: one.percent for one in use.quotas if one.percent is not None},
+        violations={one.quota: one.violations for one in use.quotas if one.violations},
     )
 
 

@@ -61,6 +61,10 @@ class TenantStats(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     subjects: int
     transactional_ids: int
+    percentages: dict[str, float] = {}
+    """Of each limited quota that is in use."""
+    violations: dict[str, int] = {}
+    """Refused requests and delayed polls by quota, since the broker started."""
 
 
 class TenantAdmin:

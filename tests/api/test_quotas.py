@@ -147,6 +147,9 @@ def test_full_storage_refuses_publishes_and_deletes_nothing(shared: str) -> None
     assert sizes == [200, 200, 200, 200, 429, 429]
     usage = team.usage()
     assert usage["percentages"]["max_storage_bytes"] >= 100
+    stats = ask(shared, "GET", "/admin/tenants/full/stats").json
+    assert stats["percentages"] == usage["percentages"]
+    assert stats["violations"] == {"max_storage_bytes": 2}
     assert usage["storage_bytes"] >= 20_000
     assert team.publish("t", "x").json["details"]["quota"] == "max_storage_bytes"
     team.quotas(max_storage_bytes=10**6)
