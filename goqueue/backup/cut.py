@@ -12,6 +12,7 @@ removes or replaces segments until that is done.
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.log import Log
@@ -61,7 +62,7 @@ class Cut:
         return sum(one.size for one in self.logs)
 
 
-def take_cut(store: Store, disk: Disk, directory: str, now_ns: int) -> Generator[Callable[[], object], object, Cut]:
+def take_cut(store: Store, disk: Disk, directory: str, now_ns: int) -> Generator[Callable[[], Any], Any, Cut]:
     """Decide the cut and link its files into a directory: a rule that yields the job of linking.
 
     Nothing may run on any log meanwhile. Deletions wait for the end.

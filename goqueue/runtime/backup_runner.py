@@ -28,6 +28,7 @@ from goqueue.backup.restore import RESTORING_DIRECTORY, remove_tree
 from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget, refuse_unless_id
 from goqueue.backup.verify import Verification, load_manifest, store_verification, verify_backup
+from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueError
 from goqueue.limits import BACKUP_RUNS_KEPT
@@ -123,9 +124,8 @@ class BackupRunner:
     async def stop(self) -> None:
         """Cancel what is under way."""
         if self.current is not None:
-            self.current.throttle.cancelled.set()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+            self._cancel(self.current)
+        await self.wait()
         for threads in (self._worker, self._writer, self._readers):
             threads.shutdown()
 
@@ -138,9 +138,7 @@ class BackupRunner:
     def begin_backup(self) -> BackupRun:
         """Start a backup. Raises BackupsOff or BackupsBusy."""
         now_ns = self._runtime.clock.now_ns()
-        moment = datetime.fromtimestamp(now_ns // NANOSECONDS, UTC)
-        run = BackupRun(f"{moment:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}", "backup", now_ns, Throttle(self._rate))
-        return self._begin(run)
+        return self._begin(BackupRun(_new_id(now_ns), "backup", now_ns, Throttle(self._rate)))
 
     async def begin_verification(self, name: str) -> BackupRun:
         """Start to read a backup again."""
@@ -207,15 +205,20 @@ class BackupRunner:
     async def remove(self, name: str) -> Literal["cancelled", "deleted"]:
         """Cancel a running backup, or delete one with the objects that no other backup needs."""
         if self.current is not None and self.current.id == name and self.current.kind == "backup":
-            self.current.throttle.cancelled.set()
-            assert self._task is not None
-            await asyncio.wait([self._task])
+            self._cancel(self.current)
+            await self.wait()
             return "cancelled"
         self._refuse_busy()
         if self.runs.pop(name, None) is None:
             await self.run_list_job(partial(self._delete, name))
             await self.look()
         return "deleted"
+
+    def _cancel(self, run: BackupRun) -> None:
+        """End a run soon; one that waits for its cut ends at once, since a compaction may be before it."""
+        run.throttle.cancelled.set()
+        if run.kind == "backup" and run.progress is None and self._task is not None:
+            self._task.cancel()
 
     # --- how it is done ---
 
@@ -257,6 +260,10 @@ class BackupRunner:
     async def _run(self, run: BackupRun) -> None:
         try:
             await self._work(run)
+        except asyncio.CancelledError:
+            run.state, run.problem = "cancelled", "the backup was cancelled before its cut was taken"
+            with suppress(GoQueueError):  # the cut may just have been taken; the next backup removes it, too
+                await self.run_job(partial(remove_cut, self._runtime.disk, self._directory))
         except GoQueueError as error:
             run.state = "cancelled" if isinstance(error, BackupCancelled) else "failed"
             run.problem = error.sentence
@@ -279,13 +286,21 @@ class BackupRunner:
     async def _work(self, run: BackupRun) -> None:
         loop = asyncio.get_running_loop()
         if run.kind == "backup":
-            work = take_cut(self._runtime.store, self._runtime.disk, self._directory, self._runtime.clock.now_ns())
-            cut = await self._runtime.upkeep.run_alone(work)
+            cut = await self._runtime.upkeep.run_alone(self._take_cut(run))
             await loop.run_in_executor(self._worker, self._copy, run, cut)
         elif run.restore is not None:
             await run.restore(run)
         else:
             await loop.run_in_executor(self._worker, self._verify, run)
+
+    def _take_cut(self, run: BackupRun) -> Work[Cut]:
+        """Take the cut, and drop it if the backup was cancelled meanwhile."""
+        runtime = self._runtime
+        cut = yield from take_cut(runtime.store, runtime.disk, self._directory, runtime.clock.now_ns())
+        if run.throttle.cancelled.is_set():
+            yield partial(remove_cut, runtime.disk, self._directory)
+        run.throttle.refuse_if_cancelled()
+        return cut
 
     def _copy(self, run: BackupRun, cut: Cut) -> None:
         target, disk = self._require_catalog().target, self._runtime.disk
@@ -327,6 +342,13 @@ class BackupRunner:
             self.newest_ns = max((one.cut_ns for one in found), default=0) or None
             self.newest_verified_ns = max((one.cut_ns for one in found if one.is_verified), default=0) or None
             self.damaged = tuple(one.id for one in found if one.problems or one.problem is not None)
+
+
+def _new_id(now_ns: int) -> str:
+    """Return an id that sorts by time: the second, its milliseconds in hexadecimal, and five random digits."""
+    seconds, rest_ns = divmod(now_ns, NANOSECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{rest_ns // 1_000_000:03x}{uuid4().hex[:5]}"
 
 
 @contextmanager

@@ -116,12 +116,8 @@ class UpkeepRunner:
         """Run requested compactions, and work that runs alone; when stopping, refuse them."""
         while self._between:
             work, alone = self._between.pop(0)
-            try:
-                if self._is_stopping:
-                    raise _stopping()
-                alone.set_result(await self._perform(work))
-            except Exception as error:
-                alone.set_exception(error)
+            if not alone.done():  # the caller has not given up
+                await self._run_one(work, alone)
         while self._asked:
             partition, answer = next(iter(self._asked.items()))
             del self._asked[partition]
@@ -129,6 +125,19 @@ class UpkeepRunner:
                 answer.set_result(await self._compacted(partition))
             except Exception as error:
                 answer.set_exception(error)
+
+    async def _run_one(self, work: Work[Any], answer: "asyncio.Future[Any]") -> None:
+        """Run work that needs all logs, and answer unless the caller has given up meanwhile."""
+        try:
+            if self._is_stopping:
+                raise _stopping()
+            result = await self._perform(work)
+        except Exception as error:
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(result)
 
     async def _compacted(self, partition: Partition) -> CompactionResult:
         if self._is_stopping:
