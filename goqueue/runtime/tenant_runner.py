@@ -1,4 +1,4 @@
-"""Finishes deletions of tenants that the last stop of the broker interrupted."""
+"""Finishes deletions of tenants that a stop of the broker or a failure has interrupted."""
 
 import asyncio
 import logging
@@ -13,21 +13,27 @@ _RETRY_SECONDS = 10.0  # after the disk has refused a deletion
 
 
 class TenantRunner:
-    """Runs until nothing is left to delete."""
+    """Runs at the start and after a failure, until nothing is left to delete."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        assert runtime.broker.tenants is not None, "the broker has tenants"
+        self._runtime, self._tenants = runtime, runtime.broker.tenants
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run())
+        self._tenants.on_interrupted.subscribe(self._resume)
+
+    def _resume(self) -> None:
+        if self._task.done():
+            self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
-        tenants = self._runtime.broker.tenants
-        assert tenants is not None, "the broker has tenants"
-        while any(one.status == "deleting" for one in tenants.state.tenants.values()):
+        runtime, tenants = self._runtime, self._tenants
+        while not runtime.is_stopping and any(one.status == "deleting" for one in tenants.state.tenants.values()):
             try:
-                await self._runtime.decide(tenants.resume(self._runtime.metrics.forget_topic))
+                await runtime.decide(tenants.resume(runtime.metrics.forget_topic))
             except GoQueueError as error:
                 _log.warning("the deletion of a tenant is not finished yet: %s", error)
-                await self._runtime.pause(_RETRY_SECONDS)
+                await runtime.pause(_RETRY_SECONDS)
 
     async def stop(self) -> None:
         self._task.cancel()

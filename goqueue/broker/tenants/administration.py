@@ -25,6 +25,7 @@ from goqueue.broker.tenants.refusals import TenantRefusals
 from goqueue.broker.tenants.removal import OwnedResources, TenantContents, contents_of, remove_contents
 from goqueue.clock import Clock
 from goqueue.errors import (
+    GoQueueError,
     RequestInvalid,
     TenantBeingDeleted,
     TenantDisabled,
@@ -52,6 +53,8 @@ class TenantAdministration:
         """Requests of tenants that are not active."""
         self.on_change: Signal[[]] = Signal()
         """Emitted when a tenant was created, changed or deleted."""
+        self.on_interrupted: Signal[[]] = Signal()
+        """Emitted when a deletion has failed after it had begun: the owner calls `resume`."""
 
     def _record(self, records: Sequence[TenantLogRecord]) -> Work[None]:
         durable: Promise[None] = Promise()
@@ -152,7 +155,11 @@ class TenantAdministration:
         former = self._changeable(tenant)
         contents = contents_of(self._broker, tenant)
         yield from self._set(former, "delete")
-        yield from self._remove(tenant, deleted)
+        try:
+            yield from self._remove(tenant, deleted)
+        except GoQueueError:
+            self.on_interrupted.emit()
+            raise
         return contents
 
     def _remove(self, tenant: str, deleted: Callable[[str], object]) -> Work[None]:
@@ -160,7 +167,7 @@ class TenantAdministration:
         yield from self._record([TenantDeleted(tenant)])
 
     def resume(self, deleted: Callable[[str], object] = lambda _: None) -> Work[None]:
-        """After a start: finish the deletions that were interrupted."""
+        """Finish the deletions that a crash or a failure has interrupted."""
         for tenant in [one.id for one in self.state.tenants.values() if one.status == "deleting"]:
             yield from self._remove(tenant, deleted)
 

@@ -146,3 +146,23 @@ def test_refused_write_leaves_the_tenant_as_it_was() -> None:
     with pytest.raises(GoQueueError):
         _do(running, _tenants(running).set_status("a", "suspend"))
     assert _tenants(running).tenant("a").status == "active"
+
+
+def test_failed_deletion_is_reported_to_be_resumed() -> None:
+    running, reported, settled = Running(has_tenants=True), [], []
+    _create(running, "a")
+    _fill(running, "a")
+    _tenants(running).on_interrupted.subscribe(lambda: reported.append("interrupted"))
+
+    def settle() -> None:
+        if settled:  # the first record says that it is being deleted
+            running.refuse_writes()
+        settled.append(1)
+        running.flush()
+
+    with pytest.raises(GoQueueError):
+        run_work(_tenants(running).delete("a"), settle)
+    assert (reported, _tenants(running).tenant("a").status) == (["interrupted"], "deleting")
+    _do(running, _tenants(running).resume())
+    assert _tenants(running).state.tenants == {}
+    assert running.broker.topics.keys() & {"a.orders"} == set()
