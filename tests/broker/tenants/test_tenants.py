@@ -149,7 +149,7 @@ def test_refused_write_leaves_the_tenant_as_it_was() -> None:
 
 
 def test_failed_deletion_is_reported_to_be_resumed() -> None:
-    running, reported, settled = Running(has_tenants=True), [], []
+    running, reported, settled = Running(has_tenants=True), list[str](), list[int]()
     _create(running, "a")
     _fill(running, "a")
     _tenants(running).on_interrupted.subscribe(lambda: reported.append("interrupted"))
