@@ -23,7 +23,7 @@ ORDERS = Location("schema", ("orders-value",))
 
 async def test_versions_are_compared_deleted_and_registered_again(broker: LocalBroker) -> None:
     with Client(broker.url) as client:
-        client.create_topic("orders")
+        client.create_topic("orders", value_validation="payload")
         client.set_schema_config("orders-value", compatibility="NONE")
         client.register_schema("orders-value", _order(id="long", customer="string"))
         client.register_schema("orders-value", _order(id="string"))
@@ -34,7 +34,13 @@ async def test_versions_are_compared_deleted_and_registered_again(broker: LocalB
             await see(pilot, "orders-value", "lines-value", "FORWARD", "2 subjects", "BACKWARD for all")
             await press(pilot, "slash", *"ord", "enter", "enter")
             await see_page(pilot, "schema")
-            await see(pilot, "version 2 · id 2 · AVRO", '"type": "string"}', "orders topic by its name")
+            await see(
+                pilot,
+                "version 2 · id 2 · AVRO",
+                '"type": "string"}',
+                "orders topic by its name",
+                "payload checked on publish",
+            )
             await press(pilot, "d")
             await see(pilot, "version 1 → 2", "◆ FORWARD: version 2 may not follow version 1", "#/customer")
             await see(pilot, '-    {"name": "id", "type": "long"}', '+    {"name": "id", "type": "string"}')

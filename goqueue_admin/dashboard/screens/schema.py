@@ -8,11 +8,11 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from goqueue.quantities import format_size
-from goqueue_admin.dashboard.broker.service import BrokerCall, CallResults, broker_call
+from goqueue_admin.dashboard.broker.service import TOPICS, BrokerCall, CallResults, broker_call
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.routes import Location
 from goqueue_admin.dashboard.screens.schema_actions import DeleteVersionsDialog, LevelDialog, RegisterAgainDialog
-from goqueue_admin.dashboard.screens.schemas import TOPICS, known_topics
+from goqueue_admin.dashboard.screens.schemas import known_topics
 from goqueue_admin.dashboard.views import schemas as views
 from goqueue_admin.dashboard.views.message import TonedSpan
 from goqueue_admin.dashboard.views.schemas import VersionPair

@@ -1,12 +1,12 @@
 """The subjects of the schema registry."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding
 from textual.widget import Widget
 
-from goqueue_admin.dashboard.broker.service import BrokerCall, CallResults, broker_call, paged_calls
+from goqueue_admin.dashboard.broker.service import TOPICS, BrokerCall, CallResults, broker_call, paged_calls
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.routes import Location
 from goqueue_admin.dashboard.screens.schema_actions import DeleteSubjectsDialog, LevelDialog
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 _REFRESH_SECONDS = 5
 _LEVEL, _MODE = broker_call("schema_config"), broker_call("schema_mode")
-TOPICS = broker_call("topics")
 _EMPTY = "There are no schemas. `goqueue-cli schema register SUBJECT FILE` registers the first."
 _PAGED_MAX = 10_000
 
 
-def known_topics(known: CallResults) -> Container[str]:
-    return frozenset(known.get(TOPICS) or ())
+def known_topics(known: CallResults) -> views.TopicConfigs:
+    return {one.name: one.config for one in known.get(TOPICS) or ()}
 
 
 class SchemasScreen(DashboardScreen):
@@ -42,7 +41,7 @@ class SchemasScreen(DashboardScreen):
     def __init__(self, place: Location) -> None:
         super().__init__(place)
         self._with_deleted = False
-        self._topics: Container[str] = frozenset()
+        self._topics: views.TopicConfigs = {}
 
     def _pages(self) -> list[BrokerCall]:
         deleted = self._with_deleted

@@ -1,7 +1,7 @@
 """The schema registry as rows, lines and sentences: subjects, versions, and differences between two of them."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goqueue.console.schemas import schema_differences, schema_lines
 from goqueue.quantities import format_count
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from goqueue.client import SchemaCompatibility, SchemaInfo, SchemaSubjectDetails, SchemaSubjectInfo
     from goqueue.client.schema_requests import SchemaVersionInfo
 
-_SUFFIXES = ("-value", "-key")
+_PARTS = ("value", "key")
 _LEVEL_TONES = {"NONE": "warn"}
 _NORMAL_MODE = "READWRITE"
 _DIFF_TONES = {"+": "good", "-": "bad", "@": "second"}
@@ -25,16 +25,32 @@ LINES_MAX = 5_000
 Line = list[TonedSpan]
 
 
-def topic_of(subject: str, topics: Container[str]) -> str | None:
-    """Return the topic whose keys or values a subject is about by its name, if there is one."""
-    names = (subject.removesuffix(suffix) for suffix in _SUFFIXES if subject.endswith(suffix))
-    return next((name for name in names if name in topics), None)
+class SubjectUse(NamedTuple):
+    """The topic whose keys or values a subject is about, and what is checked when messages are published."""
+
+    topic: str
+    check: str | None
+
+
+TopicConfigs = Mapping[str, Mapping[str, Any]]
+"""The settings of topics by their names."""
+_UNUSED = SubjectUse("", None)
+
+
+def subject_use(subject: str, topics: TopicConfigs) -> SubjectUse:
+    """Return the use of a subject by its name; an empty topic if there is none, or it names subjects otherwise."""
+    for part in _PARTS:
+        name = subject.removesuffix(f"-{part}")
+        if name != subject and name in topics and topics[name].get(f"{part}_subject", "topic") == "topic":
+            check = topics[name].get(f"{part}_validation", "none")
+            return SubjectUse(name, None if check == "none" else check)
+    return _UNUSED
 
 
 # --- subjects ---
 
 
-def subject_columns(topics: Callable[[], Container[str]]) -> "tuple[TableColumn[SchemaSubjectInfo], ...]":
+def subject_columns(topics: Callable[[], TopicConfigs]) -> "tuple[TableColumn[SchemaSubjectInfo], ...]":
     return (
         TableColumn("SUBJECT", lambda one: one.subject, width=16, grows=True, tone=_subject_tone),
         TableColumn("TYPE", lambda one: one.schema_type, width=8),
@@ -47,7 +63,10 @@ def subject_columns(topics: Callable[[], Container[str]]) -> "tuple[TableColumn[
             "COMPATIBILITY", lambda one: one.compatibility, width=13, grows=True, most=19, rank=1, tone=_level_tone
         ),
         TableColumn("MODE", lambda one: one.mode, width=9, rank=5, tone=_mode_tone),
-        TableColumn("TOPIC", lambda one: topic_of(one.subject, topics()), width=10, grows=True, rank=6, most=40),
+        TableColumn(
+            "TOPIC", lambda one: subject_use(one.subject, topics()).topic or None, width=10, grows=True, rank=6, most=40
+        ),
+        TableColumn("CHECK", lambda one: subject_use(one.subject, topics()).check, width=7, rank=7, tone="good"),
     )
 
 
@@ -104,7 +123,7 @@ def version_key(one: "SchemaVersionInfo") -> str:
     return str(one.version)
 
 
-def subject_numbers(told: "SchemaSubjectDetails | None", topics: Container[str]) -> list[LabeledNumber]:
+def subject_numbers(told: "SchemaSubjectDetails | None", topics: TopicConfigs) -> list[LabeledNumber]:
     if told is None:
         return []
     live = sum(not one.deleted for one in told.versions)
@@ -120,9 +139,11 @@ def subject_numbers(told: "SchemaSubjectDetails | None", topics: Container[str])
         found.append(LabeledNumber(formats.count(len(told.versions) - live), "deleted", "muted"))
     if told.mode != _NORMAL_MODE:
         found.append(LabeledNumber(told.mode, "mode", "warn"))
-    topic = topic_of(told.subject, topics)
-    if topic is not None:
-        found.append(LabeledNumber(topic, "topic by its name"))
+    use = subject_use(told.subject, topics)
+    if use.topic:
+        found.append(LabeledNumber(use.topic, "topic by its name"))
+    if use.check is not None:
+        found.append(LabeledNumber(use.check, "checked on publish", "good"))
     return found
 
 
