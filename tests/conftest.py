@@ -71,6 +71,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # some libraries report what is left at the end of the process
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Return twice the number of cores: many tests wait for programs that they have started."""
     return (os.cpu_count() or 1) * 2
