@@ -1,5 +1,6 @@
 """Options and fixtures that all tests share."""
 
+import atexit
 import gc
 import os
 import shutil
@@ -68,11 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    atexit.register(gc.unfreeze)  # some libraries report objects that are left at the end of the process
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()  # some libraries report what is left at the end of the process
 
 
 def pytest_xdist_auto_num_workers() -> int:
