@@ -9,7 +9,14 @@ import typer
 from typer.exceptions import TyperException
 
 from goqueue.console import exit_codes, terminal
-from goqueue.errors import GoQueueError, ProducerNotFound, TopicNotFound
+from goqueue.errors import (
+    GoQueueError,
+    ProducerNotFound,
+    SchemaDeletionRefused,
+    SchemaIncompatible,
+    SubjectNotFound,
+    TopicNotFound,
+)
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 
@@ -40,7 +47,7 @@ class ActionFailed(Exception):
         return exit_codes.exit_code(self.error)
 
     def as_json(self) -> dict[str, Any]:
-        fields = {"error": self.error.sentence, "code": self.error.code, "hint": self.hint}
+        fields = {"error": command_sentence(self.error), "code": self.error.code, "hint": self.hint}
         return {name: text for name, text in fields.items() if text is not None}
 
     @property
@@ -48,14 +55,30 @@ class ActionFailed(Exception):
         return command_hint(self.error)
 
 
+def command_sentence(error: GoQueueError) -> str:
+    """Return the sentence of an error without what Confluent's registry has in it for programs."""
+    if isinstance(error, SchemaIncompatible):  # the reasons are lines of their own
+        return error.sentence.partition(", details: ")[0]
+    if isinstance(error, SchemaDeletionRefused):
+        return error.sentence.partition(". Set permanent=true")[0]
+    return error.sentence
+
+
 def command_hint(error: GoQueueError) -> str | None:
     """Return the next step in the words of the command line: the client's own hints are written for Python."""
     from goqueue.client.hints import hint_of  # noqa: PLC0415 - only after a failure
 
     hint, code = error.hint, error.code
+    if isinstance(error, SchemaDeletionRefused):
+        is_first = str(error.details.get("reason", "")).endswith("_not_deleted")
+        return "run it without `--permanent` first" if is_first else "`--permanent` deletes it for ever"
     if code in _COMMAND_HINTS and not (hint or "").startswith(("did you mean", "`goqueue")):
         return _COMMAND_HINTS[code].format(**{"topic": "TOPIC", "partitions": [0], **error.details})
-    return hint if hint and hint != hint_of(error) else _FALLBACK_HINTS.get(code)
+    if not hint or hint == hint_of(error):
+        return _FALLBACK_HINTS.get(code)
+    for phrase, command in _COMMAND_PHRASES.items():
+        hint = hint.replace(phrase, command)
+    return hint
 
 
 _COMMAND_HINTS = {
@@ -65,9 +88,23 @@ _COMMAND_HINTS = {
     "key_not_found": "`goqueue-admin key list` shows the API keys",
     "producer_not_found": "`goqueue-cli transaction list --all` shows the transactional ids",
     "role_not_found": "`goqueue-admin role list` shows the roles",
-    "silence_not_found": "`goqueue-admin alert list` shows the silences",
     "rule_not_found": "`goqueue-admin acl list` shows the rules",
+    "schema_incompatible": (
+        "change the schema, or the level: `goqueue-cli schema config SUBJECT --compatibility LEVEL`"
+    ),
+    "schema_version_not_found": "`goqueue-cli schema list SUBJECT --all-versions` shows the versions",
+    "silence_not_found": "`goqueue-admin alert list` shows the silences",
+    "subject_not_found": "`goqueue-cli schema list` shows the subjects",
+    "tenant_being_deleted": "wait until `goqueue-admin tenant list` does not show it",
+    "tenant_not_found": "`goqueue-admin tenant list` shows the tenants",
 }
+_COMMAND_PHRASES = {
+    "PUT /mode or /mode/SUBJECT with READWRITE": "`goqueue-cli schema config [SUBJECT] --mode readwrite`",
+    "adopt=true": "`--adopt`",
+    "send another id": "choose another id with `--id`",
+    "the header x-tenant": "`--tenant`",
+}
+"""Parts of hints that are requests over HTTP, and what a command has instead."""
 _FALLBACK_HINTS = {
     "backup_not_found": "`goqueue-admin backup list` shows the backups",
     "broker_unreachable": "is it running, and is this its address? `--server URL` names another",
@@ -128,10 +165,11 @@ def report_error(error: Exception, *, debug: bool) -> int:
 def report_failed_action(failed: ActionFailed) -> int:
     error = failed.error
     problems = error.details.get("problems", ())
+    details = [_problem_line(problem) for problem in problems] if len(problems) > 1 else ()
     terminal.say_error(
         f"could not {failed.what}",
-        cause=f"{error.code}: {error.sentence}",
-        details=[_problem_line(problem) for problem in problems] if len(problems) > 1 else (),
+        cause=f"{error.code}: {command_sentence(error)}",
+        details=error.details.get("reasons", ()) if isinstance(error, SchemaIncompatible) else details,
         hint=failed.hint,
     )
     return failed.exit_code
@@ -182,7 +220,7 @@ _TRANSACTIONAL_IDS_MAX = 1_000
 
 @contextmanager
 def suggesting(client: "Client", name: str = "", *, otherwise: str | None = None) -> Iterator[None]:
-    """Add the nearest existing name to an error about an unknown topic, or about the unknown transactional id `name`.
+    """Add the nearest existing name to an error about an unknown topic, subject, or transactional id `name`.
 
     `otherwise` is the hint where no topic is near. The broker itself suggests groups.
     """
@@ -192,6 +230,11 @@ def suggesting(client: "Client", name: str = "", *, otherwise: str | None = None
         with suppress(GoQueueError):
             guess = nearest(str(error.details.get("topic", "")), client.topics())
             error.hint = f"did you mean {guess}?" if guess else otherwise
+        raise
+    except SubjectNotFound as error:
+        with suppress(GoQueueError):
+            if guess := nearest(str(error.details.get("subject") or name), client.subjects()):
+                error.hint = f"did you mean {guess}?"
         raise
     except ProducerNotFound as error:
         with suppress(GoQueueError):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from goqueue.console import exit_codes, terminal
-from goqueue.console.failure import UsageInvalid, doing
+from goqueue.console.failure import UsageInvalid, doing, suggesting
 from goqueue.console.flags import Consent
 from goqueue.console.names import reject_empty_names
 from goqueue.console.rows import Column
@@ -128,7 +128,7 @@ def delete(
         terminal.say(f"that would {what}")
         return
     require_confirmation(session, what, name=subject, consent=consent)
-    with doing(f"delete {which}"), session.client() as client:
+    with doing(f"delete {which}"), session.client() as client, suggesting(client, subject):
         if wanted is None:
             gone = client.delete_schema_subject(subject, permanent=permanent)
         else:
@@ -182,7 +182,7 @@ def config(
     if (reset or changes) and session.protected:
         what = f"change the configuration of {subject or 'all subjects'}"
         require_confirmation(session, what, name=subject or "all", consent=consent)
-    with doing(f"configure {subject or 'all subjects'}"), session.client() as client:
+    with doing(f"configure {subject or 'all subjects'}"), session.client() as client, suggesting(client, subject):
         if reset:
             _reset(client, subject)
         if compatibility is not None or normalize is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import exit_codes, terminal
-from goqueue.console.failure import UsageInvalid, doing
+from goqueue.console.failure import UsageInvalid, doing, suggesting
 from goqueue.console.names import reject_empty_names
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.schemas import schema_differences, schema_lines
@@ -86,7 +86,7 @@ def describe(
     if (subject is None) == (number is None):
         raise UsageInvalid("name a subject or an id", hint="`goqueue-cli schema list` shows the subjects")
     wanted = parse_version(version)
-    with doing(f"describe schema {subject or number}"), session.client() as client:
+    with doing(f"describe schema {subject or number}"), session.client() as client, suggesting(client, subject or ""):
         if number is not None:
             row = _row(client.schema_by_id(number)) | {"id": number, "name": str(number)}
         else:
@@ -124,7 +124,7 @@ def diff(
     Exits with 1 if they differ. JSON is indented first, so that each field is a line.
     """
     reject_empty_names(subject, noun="schema")
-    with doing(f"compare versions of {subject}"), session.client() as client:
+    with doing(f"compare versions of {subject}"), session.client() as client, suggesting(client, subject):
         if file is not None:
             one = client.schema(subject, parse_version(first or second))
             titles, texts = (f"{subject} {one.version}", file), (one.schema, read_schema(file))

@@ -18,10 +18,15 @@ def test_tenant_is_created_suspended_disabled_and_deleted_with_its_data(tmp_path
 
         (made,) = json.loads(run("tenant", "create", "Team A", "--metadata", "x=y", "-o", "json").out)
         assert (made["id"], made["status"], made["metadata"]) == ("team-a", "active", {"x": "y"})
-        assert "team-a" in run("tenant", "create", "Team A", code=5).err
+        assert "choose another id with `--id`" in run("tenant", "create", "Team A", code=5).err
+        broker.do("POST", "/topics", {"name": "c.orders"})
+        assert "with `--id`, or `--adopt` to" in run("tenant", "create", "c", code=5).err
+        assert "`goqueue-admin tenant list` shows" in run("tenant", "delete", "wombats", "--yes", code=5).err
         run("tenant", "create", "Team B", "--id", "b")
         (key,) = json.loads(run("key", "create", "till", "--role", "admin", "--tenant", "team-a", "-o", "json").out)
         assert broker.ask("GET", "/topics", key=key["key"]).status == 200
+        strange = admin(broker.url, "key", "list", "--tenant", "b", "--api-key", key["key"])
+        assert "leave out `--tenant`: a key" in strange.err
         assert broker.ask("GET", "/admin/keys", key=key["key"]).status == 403, "an admin of a tenant is none of others"
         assert "there is no tenant 'c'" in run("key", "create", "x", "--tenant", "c", code=5).err
         run("tenant", "update", "team-a", "--description", "orders", "--metadata", "x=z")
@@ -51,7 +56,7 @@ def test_tenant_is_created_suspended_disabled_and_deleted_with_its_data(tmp_path
         run("tenant", "delete", "team-a", code=2)
         assert "deleted" in run("tenant", "delete", "team-a", "--yes").out
         assert broker.ask("GET", "/topics", key=key["key"]).status == 401
-        assert broker.do("GET", "/topics")["topics"] == ["b.orders"]
+        assert broker.do("GET", "/topics")["topics"] == ["b.orders", "c.orders"]
         assert broker.do("GET", "/groups")["groups"] == []
         actions = {one["action"] for one in broker.do("GET", "/admin/audit?limit=1000")["records"]}
         assert {

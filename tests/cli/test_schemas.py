@@ -23,6 +23,11 @@ def test_schema_is_registered_compared_and_deleted(broker: LocalBroker, tmp_path
     checked = cli(broker.url, "schema", "check", "o", paths["c"])
     assert (checked.code, checked.out.split()[-1]) == (1, "no")
     assert "cannot read as string" in checked.err
+    assert f"\n  {checked.err.splitlines()[0]}\n" in refused.err, "the reasons are the lines of a check"
+    assert "{" not in refused.err
+    assert "`goqueue-cli schema config SUBJECT --compatibility LEVEL`" in refused.err
+    unknown = cli(broker.url, "schema", "diff", "o", "1", "9")
+    assert (unknown.code, "`goqueue-cli schema list SUBJECT --all-versions`" in unknown.err) == (5, True)
     assert cli(broker.url, "schema", "check", "o", paths["b"], "--version", "1").code == 0
     differing = cli(broker.url, "schema", "diff", "o")
     assert differing.code == 1
@@ -39,10 +44,16 @@ def test_schema_is_registered_compared_and_deleted(broker: LocalBroker, tmp_path
     assert "READWRITE" in cli(broker.url, "schema", "config", "o", "--reset").out
     assert cli(broker.url, "schema", "delete", "o").code == 2, "it must be confirmed"
     assert cli(broker.url, "schema", "delete", "o", "--version", "1", "--yes").out.split()[-2:] == ["o", "1"]
+    again = cli(broker.url, "schema", "delete", "o", "--version", "1", "--yes")
+    assert ("permanent=true" in again.err, "`--permanent` deletes it" in again.err) == (False, True)
+    early = cli(broker.url, "schema", "delete", "o", "--permanent", "--yes")
+    assert "without `--permanent` first" in early.err
+    assert "did you mean o?" in cli(broker.url, "schema", "describe", "oo").err
     assert cli(broker.url, "schema", "delete", "o", "--yes").out.split()[-2:] == ["o", "2"]
     assert cli(broker.url, "schema", "delete", "o", "--permanent", "--yes").code == 0
     missing = cli(broker.url, "schema", "describe", "o")
     assert (missing.code, "subject_not_found" in missing.err) == (5, True)
+    assert "hint: `goqueue-cli schema list` shows" in missing.err
 
 
 def test_arguments_that_cannot_be_meant_are_refused_before_any_request(tmp_path: Path) -> None:
