@@ -213,15 +213,15 @@ def restore(
     *,
     session: Session,
 ) -> None:
-    """Restore one topic of a backup as a new topic of the running broker.
+    """Restore one topic of a backup as a new topic.
 
     \b
-      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as orders-before
-      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as o --until 2026-11-20T02:00:00Z
-      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as o --offset 0=1200 --dry-run
+      goqueue-admin backup restore 20261120T031500Z-5f0c2a9b --topic orders --as o
+      goqueue-admin backup restore ID --topic orders --until 2026-11-20T02:00:00Z
+      goqueue-admin backup restore ID --topic orders --offset 0=1200 --dry-run
 
-    Messages have the same offsets, delayed ones are delivered, and open transactions are aborted. `goqueue restore`
-    restores everything into an empty directory.
+    The running broker goes on. Messages have the same offsets, delayed ones are delivered, and open transactions are
+    aborted. `goqueue restore` restores everything into an empty directory.
     """
     reject_empty_names(name, noun="backup")
     offsets = dict(map(_parse_offset, offset or ()))
@@ -303,7 +303,7 @@ def prune(*, consent: Consent, session: Session) -> None:
 
 @session_flags
 def schedule(*, session: Session) -> None:
-    """Show when the broker makes the next backup by itself, and which ones are kept.
+    """Show when the next backup begins, and which are kept.
 
     \b
       goqueue-admin backup schedule

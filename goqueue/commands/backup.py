@@ -133,7 +133,7 @@ def describe(source: _FromFlag, backup: _BackupFlag = None, *, session: Session)
 
     \b
       goqueue backup describe --from /mnt/backups
-      goqueue backup describe --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b -o json
+      goqueue backup describe --from /mnt/backups -o json
     """
     manifest = _manifest(_target(source), backup)
     rows = [
@@ -164,13 +164,14 @@ def diff(
     source: _FromFlag,
     session: Session,
 ) -> None:
-    """List the logs that differ in two backups, with where they end.
+    """List the logs that differ in two backups.
 
     \b
       goqueue backup diff 20261119T031500Z-5f0c2a9b --from /mnt/backups
-      goqueue backup diff 20261119T031500Z-5f0c2a9b 20261120T031500Z-1b2c3d4e --from /mnt/backups -o json
+      goqueue backup diff EARLIER LATER --from /mnt/backups -o json
 
-    NEW is what only the later one has, GONE what only the earlier one has: retention or compaction has removed it.
+    BEFORE and AFTER are where each log ends. NEW is what only the later one has, GONE what only the earlier one has:
+    retention or compaction has removed it.
     """
     from goqueue.backup.difference import compare_backups  # noqa: PLC0415
 
@@ -230,15 +231,15 @@ def restore(
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
 ) -> None:
-    """Restore a backup into an empty data directory: the same bytes at the same offsets.
+    """Restore a backup into an empty data directory.
 
     \b
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data --dry-run
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data
       goqueue restore --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b
 
-    Every object is verified on its way. A restore that was interrupted continues when it is run again; until it is
-    complete, no broker opens the directory.
+    It has the same bytes at the same offsets. Every object is verified on its way. A restore that was interrupted
+    continues when it is run again; until it is complete, no broker opens the directory.
     """
     from goqueue.backup.restore import plan_restore, restore_backup  # noqa: PLC0415
     from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
