@@ -152,6 +152,7 @@ def publish(
         session.client() as client,
         suggesting(client, otherwise=hint),
         _naming(topic),
+        schemas.explaining(client),
     ):
         producer = client.producer(
             delivery_timeout=session.timeout, transactional_id=name, **_BATCHES, **schemas.serializers(client)

@@ -1,14 +1,16 @@
 """Values and keys that are JSON on the command line, and payloads of a schema in the topic."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console.failure import UsageInvalid
-from goqueue.errors import RequestInvalid
+from goqueue.errors import GoQueueError, RequestInvalid, SchemaViolation
 from goqueue.quantities import quoted
 from goqueue_cli.publishing.sources import MessageChunk
 
@@ -47,6 +49,23 @@ class SchemaFlags:
     def check(self) -> None:
         if self.id_in_header and self.schema is None and self.key_schema is None:
             raise UsageInvalid("--id-in-header needs --schema", hint="leave it out, or add --schema")
+
+    @contextmanager
+    def explaining(self, client: "Client") -> Iterator[None]:
+        """Name the flag that encodes messages by the schema of their topic, if that is missing."""
+        try:
+            yield
+        except SchemaViolation as error:
+            described = re.match(r"`goqueue-cli schema describe (\S+)` shows", error.hint or "")
+            if described is None:
+                raise
+            subject, flag, given, part = described[1], "--schema", self.schema, "values"
+            if subject.endswith("-key"):
+                flag, given, part = "--key-schema", self.key_schema, "keys"
+            with suppress(GoQueueError):
+                if given is None and client.schema(subject).schema_type != "JSON":
+                    error.hint = f"`{flag} {subject}` encodes {part} that are JSON; {error.hint}"
+            raise
 
     def decoded(self, chunks: Iterator[MessageChunk]) -> Iterator[MessageChunk]:
         """Yield the messages with the values of their JSON."""

@@ -46,3 +46,11 @@ def test_settings_are_edited_and_a_wrong_one_is_explained(url: str) -> None:
     assert (done.code, "value_validation is 'strict', not one of id, none, payload" in done.err) == (2, True), done.err
     assert cli(url, "topic", "edit", "orders", "--set", "value_validation=none").code == 0
     assert cli(url, "publish", "orders", "anything").code == 0
+
+
+def test_forgotten_schema_is_named_where_payloads_are_not_json(broker: LocalBroker) -> None:
+    ask(broker.url, "POST", "/subjects/rides-value/versions", {"schema": '{"type":"map","values":"int"}'})
+    assert cli(broker.url, "topic", "create", "rides", "--set", "value_validation=payload").code == 0
+    done = cli(broker.url, "publish", "rides", '{"km": 1}')
+    assert (done.code, "hint: `--schema rides-value` encodes values that are JSON; `goq" in done.err) == (1, True)
+    assert cli(broker.url, "publish", "rides", '{"km": 1}', "--schema", "rides-value").code == 0
