@@ -16,9 +16,21 @@ import typer
 
 from goqueue.console import command_tree, contexts, terminal
 from goqueue.console.command_tree import Program
-from goqueue.console.completion_names import CONTEXTS, GROUPS, OPERATIONS, SUBJECTS, TOPICS, TRANSACTIONS, names
+from goqueue.console.completion_names import (
+    BACKUPS,
+    CONTEXTS,
+    GROUPS,
+    OPERATIONS,
+    SUBJECTS,
+    TENANTS,
+    TOPICS,
+    TRANSACTIONS,
+    VERSIONS,
+    names,
+)
 from goqueue.console.consumer_groups import DELIVERY_SETTINGS
 from goqueue.console.formatting import PRIORITIES
+from goqueue.console.quotas import QUOTAS
 from goqueue.console.topic_settings import completed_settings
 
 if TYPE_CHECKING:
@@ -175,7 +187,7 @@ class _Position:
         self._context = context
         self._command = root
         self._path = ""
-        self._arguments = 0
+        self._arguments: list[str] = []
         self._only_arguments = False
 
     def advance(self, word: str) -> None:
@@ -189,7 +201,7 @@ class _Position:
             path = f"{self._path} {word}".strip()
             self._command, self._path = command, self._program.aliases.get(path, path)
         else:
-            self._arguments += 1
+            self._arguments.append(word)
 
     @property
     def _is_group(self) -> bool:
@@ -208,11 +220,7 @@ class _Position:
     def kind(self, current: str) -> Kind:
         """Return the kind of the next word, which begins with `current`."""
         if self.pending is not None:
-            if "--set" in self.pending.opts and self._path.startswith("group "):
-                return _words(f"{name}=" for name in DELIVERY_SETTINGS)
-            if "--set" in self.pending.opts and self._path.startswith("topic "):
-                return _words(completed_settings())
-            return _flag_kind(self.pending)
+            return self._value_kind(self.pending)
         if current.startswith("-") and not self._only_arguments:
             options = self._parameters("option")
             return [(name, _summary(one.help)) for one in options for name in (*one.opts, *one.secondary_opts)]
@@ -221,19 +229,35 @@ class _Position:
             found = [(name, self._command.get_command(self._context, name)) for name in names]
             return [(name, command.get_short_help_str(200)) for name, command in found]
         arguments = self._parameters("argument")
-        place = min(self._arguments, len(arguments) - 1)
-        if place < 0 or (self._arguments > place and arguments[place].nargs == 1):
+        place = min(len(self._arguments), len(arguments) - 1)
+        if place < 0 or (len(self._arguments) > place and arguments[place].nargs == 1):
             return ()
         metavar = re.sub(r"[\[\].]", "", arguments[place].make_metavar(ctx=self._context))
+        if self._path == "schema diff" and metavar in {"FROM", "TO"}:
+            return self._versions()
         return _kind(arguments[place], metavar, self._path)
 
+    def _value_kind(self, flag: Any) -> Kind:
+        """Return the kind of the value of a flag."""
+        if "--set" in flag.opts and self._path.startswith("group "):
+            return _words(f"{name}=" for name in DELIVERY_SETTINGS)
+        if "--set" in flag.opts and self._path.startswith("topic "):
+            return _words(completed_settings())
+        if "--version" in flag.opts and self._path.startswith("schema "):
+            return self._versions()
+        return _flag_kind(flag)
 
-_BY_METAVAR = {
+    def _versions(self) -> Kind:
+        return f"{VERSIONS}/{self._arguments[0]}" if self._arguments else ANYTHING
+
+
+_BY_METAVAR: dict[str, Kind] = {
     "TOPIC": TOPICS,
     "GROUP": GROUPS,
     "CONTEXT": CONTEXTS,
     "SUBJECT": SUBJECTS,
     "SUBJECT|ID|FILE": SUBJECTS,
+    "TENANT": TENANTS,
     "FILE": FILES,
     "PATH": FILES,
     "DIR": DIRECTORIES,
@@ -246,6 +270,7 @@ _BY_NOUN = {
     "rebalance": GROUPS,
     "transaction": TRANSACTIONS,
     "undo": OPERATIONS,
+    "backup": BACKUPS,
 }
 
 
@@ -253,9 +278,12 @@ def _words(texts: Iterable[str]) -> Sequence[Proposal]:
     return [(text, "") for text in texts]
 
 
+_BY_METAVAR["QUOTA=VALUE"] = _words(f"{name}=" for name in QUOTAS)
 _BY_FLAG: dict[str, Kind] = {
+    "--backup": BACKUPS,
     "--context": CONTEXTS,
     "--group": GROUPS,
+    "--tenant": TENANTS,
     "--from": _words(("earliest", "latest")),
     "--to": _words(("earliest", "latest", "now")),
     "--priority": _words(PRIORITIES),

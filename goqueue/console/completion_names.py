@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import socket
 
 TOPICS, GROUPS, TRANSACTIONS, OPERATIONS = "topics", "groups", "transactions", "operations"
-CONTEXTS, SUBJECTS = "contexts", "subjects"
+CONTEXTS, SUBJECTS, TENANTS, BACKUPS = "contexts", "subjects", "tenants", "backups"
+VERSIONS = "versions"
+"""Followed by a slash and the subject."""
 
 _SECONDS_MAX = 0.3  # longer, and the shell seems to hang
 _KEPT_SECONDS = 5.0  # as long as it takes to choose one
@@ -26,13 +28,20 @@ _PATHS = {
     "transactions": f"transactions?state=all&limit={_NAMES_MAX}",
     "operations": "operations",
     "subjects": "subjects",
+    "tenants": "admin/tenants",
+    "backups": "admin/backup",
 }
 
 
 def names(kind: str, prefix: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """Return the names of a kind that begin with `prefix`; the words of the `line` may select the broker."""
     try:
-        found = _context_names(environment) if kind == "contexts" else _broker_names(kind, line, environment)
+        if kind == CONTEXTS:
+            found = _context_names(environment)
+        elif kind == BACKUPS and (target := _flag_value(line, "--from", "")):
+            found = os.listdir(os.path.join(target, "backups"))
+        else:
+            found = _broker_names(kind, line, environment)
     except Exception:
         return []
     return [name for name in sorted(found) if name.startswith(prefix) and name.isprintable()][:_NAMES_MAX]
@@ -43,17 +52,30 @@ def _context_names(environment: Mapping[str, str]) -> list[str]:
 
 
 def _broker_names(kind: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    if kind not in _PATHS:
+    path = _path(kind)
+    if path is None:
         return []
     broker = _broker(line, environment)
+    if kind in (TENANTS, BACKUPS):  # which no tenant has
+        broker = broker._replace(tenant=None)
     directory = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "goqueue")
-    path = os.path.join(directory, f"{kind}-{crc32(repr(broker).encode()):08x}.json")
-    kept = _kept(path)
+    noun = kind.partition("/")[0]
+    file = os.path.join(directory, f"{noun}-{crc32(repr((path, broker)).encode()):08x}.json")
+    kept = _kept(file)
     if kept is not None:
         return kept
-    found = _asked(kind, broker)
-    _keep(directory, path, found)
+    found = _asked(noun, path, broker)
+    _keep(directory, file, found)
     return found
+
+
+def _path(kind: str) -> str | None:
+    noun, _, subject = kind.partition("/")
+    if noun != VERSIONS:
+        return _PATHS.get(kind)
+    from urllib.parse import quote  # noqa: PLC0415 - not for other names
+
+    return f"subjects/{quote(subject, safe='')}/versions"
 
 
 class _Broker(NamedTuple):
@@ -128,7 +150,7 @@ def _keep(directory: str, path: str, names: list[str]) -> None:
         return  # the next completion asks the broker again
 
 
-def _asked(kind: str, broker: _Broker) -> list[str]:
+def _asked(kind: str, path: str, broker: _Broker) -> list[str]:
     """Send one request over a plain socket: loading the client would take longer than the answer."""
     import re  # noqa: PLC0415 - not with a kept answer
     import socket  # noqa: PLC0415
@@ -138,7 +160,7 @@ def _asked(kind: str, broker: _Broker) -> list[str]:
     if found is None:
         return []
     host, port = found[2], int(found[3] or (443 if found[1] == "https" else 80))
-    line = f"GET {(found[4] or '').rstrip('/')}/{_PATHS[kind]} HTTP/1.1\r\nhost: {host}:{port}\r\n"
+    line = f"GET {(found[4] or '').rstrip('/')}/{path} HTTP/1.1\r\nhost: {host}:{port}\r\n"
     request = f"{line}{broker.headers}connection: close\r\n\r\n"
     with socket.create_connection((host.strip("[]"), port), _SECONDS_MAX) as plain:
         connection = plain
@@ -153,11 +175,13 @@ def _asked(kind: str, broker: _Broker) -> list[str]:
     if not head.startswith(b"HTTP/1.1 200"):
         return []
     found = json.loads(body)
-    if kind == SUBJECTS:
+    if kind in (SUBJECTS, VERSIONS):
         return list(map(str, found))
     found = found[kind]
     if kind == OPERATIONS:
         return [str(one["id"]) for one in found if one["undoable"]]
+    if kind in (TENANTS, BACKUPS):
+        return [one["id"] for one in found]
     return [one["transactional_id"] if isinstance(one, dict) else one for one in found]
 
 

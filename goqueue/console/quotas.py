@@ -10,6 +10,14 @@ DEFAULT: Final = "default"
 BYTES, RATE = "bytes", "_rate_limit"
 """What names of quotas of bytes contain, and those of rates end with."""
 _DIGITS_MAX = 15
+QUOTAS: Final = (
+    "publish_rate_limit", "publish_bytes_rate_limit", "consume_rate_limit", "consume_bytes_rate_limit",
+    "metadata_rate_limit", "query_rate_limit", "max_storage_bytes", "max_in_flight_bytes", "max_topics",
+    "max_total_partitions", "max_connections", "max_consumer_groups", "max_open_transactions", "max_long_polls",
+    "max_partitions_per_topic", "max_consumers_per_group", "max_message_size_bytes", "max_retention_hours",
+    "max_delay_hours",
+)  # fmt: skip
+"""Their names, which completion proposes without a broker."""
 
 
 def format_quota(quota: str, value: float | None) -> str:

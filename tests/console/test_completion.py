@@ -14,10 +14,12 @@ import msgspec
 import pytest
 
 from goqueue.broker.core.topic import TopicSettings
+from goqueue.client import TenantQuotas
 from goqueue.commands import registry as daemon
 from goqueue.console import completion, completion_names
 from goqueue.console.command_tree import Program
 from goqueue.console.completion import SHELLS, proposals, script
+from goqueue.console.quotas import QUOTAS
 from goqueue.console.rows import OUTPUTS
 from goqueue.console.topic_settings import TOPIC_SETTINGS
 from goqueue.storage.frame import PRIORITIES
@@ -208,6 +210,37 @@ def test_subjects_are_names(broker: LocalBroker, tmp_path: Path) -> None:
     there = {"GOQUEUE_SERVER": broker.url, "XDG_CACHE_HOME": str(tmp_path), "GOQUEUE_CONFIG": NO_CONTEXTS}
     for line in ("publish orders --schema or", "publish orders --key-schema=or", "schema describe "):
         assert proposals(PROGRAM, f"goqueue-cli {line}", there) == [("orders-value", "")]
+
+
+@pytest.mark.usefixtures("patient")
+def test_versions_tenants_backups_and_quotas_are_names(tmp_path: Path) -> None:
+    target, there = tmp_path / "backups", {"XDG_CACHE_HOME": str(tmp_path), "GOQUEUE_CONFIG": NO_CONTEXTS}
+
+    def proposed(program: Program, line: str) -> list[str]:
+        return [word for word, _ in proposals(program, f"{program.name} {line}", there)]
+
+    with LocalBroker(str(tmp_path / "data"), tenants__enabled="true", backup__target=str(target)) as broker:
+        there["GOQUEUE_SERVER"] = broker.url
+        for text in ('"string"', '["string","null"]'):
+            assert ask(broker.url, "POST", "/subjects/a%2Fb/versions", {"schema": text}).status == 200
+        assert ask(broker.url, "POST", "/admin/tenants", {"name": "Team A"}).status in {200, 201}
+        made = ask(broker.url, "POST", "/admin/backup").json["id"]
+        for line in ("schema diff a/b ", "schema diff a/b 1 ", "schema describe a/b --version "):
+            assert proposed(PROGRAM, line) == ["1", "2"], line
+        for line in (
+            "tenant describe te",
+            "usage te",
+            "quota set te",
+            "key create x --tenant ",
+            "tenant list --tenant=",
+        ):
+            assert proposed(admin.PROGRAM, line) == ["team-a"], line
+        for line in ("quota set team-b max_to", "quota test max_to"):
+            assert proposed(admin.PROGRAM, line) == ["max_topics=", "max_total_partitions="], line
+        assert proposed(admin.PROGRAM, "backup describe ") == [made]
+    kept = sorted(one.name for one in (target / "backups").iterdir())
+    assert proposed(daemon.PROGRAM, f"restore --from {target} --backup ") == kept
+    assert {*QUOTAS} == {name for name in TenantQuotas.__struct_fields__ if name.endswith("_limit") or "max_" in name}
 
 
 @pytest.mark.usefixtures("patient")
