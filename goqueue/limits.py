@@ -423,6 +423,7 @@ BACKUP_OBJECT_BYTES = 16 * MIB  # of the objects of a backup, and at most a fram
 BACKUP_PIECES_SPARE = 8  # pieces of a growing segment beyond the necessary ones; then it is copied anew in few
 BACKUP_BYTES_PER_SECOND = 10 * MIB  # of a backup beside publishes, whose syncs share the device
 BACKUP_LOOK_SECONDS = 30.0  # between looks at the schedule
+BACKUP_TARGET_CHECK_SECONDS = 5.0  # that the doctor waits for the target of backups
 BACKUP_RETRY_SECONDS = 600.0  # after a failed backup of the schedule
 BACKUP_OLD_SECONDS = 36 * 3600  # without a schedule: a nightly backup that is missing
 BACKUP_RUNS_KEPT = 100  # failed and cancelled backups that are listed

@@ -117,6 +117,8 @@ class BrokerService:
 
     def start(self) -> None:
         """Recover the data directory."""
+        if self._backups.target is not None:
+            self._backups.target.refuse_unusable()
         owner = process_name("goqueue serve", os.getpid())
         self.runtime.start(os.path.abspath(self.config.data_dir), owner, store_settings(self.config))
         self.server.on_stop = self.runtime.refuse_new_work

@@ -36,6 +36,14 @@ class BackupTarget(Protocol):
         """Make it if it is not there, and keep others from changing it."""
         ...
 
+    def refuse_unusable(self) -> None:
+        """Raise BackupTargetInvalid where no backup can ever be made. Changes nothing."""
+        ...
+
+    def refuse_vanished(self) -> None:
+        """Raise BackupTargetInvalid if this process has seen backups there, and they are gone."""
+        ...
+
     def check(self) -> None:
         """Raise BackupTargetInvalid unless this holds backups, or BackupDamaged."""
         ...
@@ -71,13 +79,15 @@ class DirectoryTarget:
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
         self._disk = disk
+        self._was_there = False
+        """Whether this process has seen backups there: their absence is then a loss, such as an unmounted disk."""
 
     def __str__(self) -> str:
         return self.path
 
     def open(self, owner: str) -> Lock:
-        if self._disk.kind(self.path) != "absent" and self._disk.kind(f"{self.path}/FORMAT") == "absent":
-            self._refuse_foreign()
+        self.refuse_vanished()
+        self.refuse_unusable()
         self._disk.make_directory(self.path)
         lock = self._disk.lock(f"{self.path}/lock", owner)
         try:
@@ -91,6 +101,23 @@ class DirectoryTarget:
             raise
         return lock
 
+    def refuse_unusable(self) -> None:
+        try:
+            kind = self._disk.kind(self.path)
+        except PathInvalid:  # what is above it is a file
+            kind = "other"
+        if kind not in ("absent", "directory"):
+            raise BackupTargetInvalid(f"{self.path} is not a directory", hint="name a directory in `backup.target`")
+        if kind == "directory" and self._disk.kind(f"{self.path}/FORMAT") == "absent":
+            self._refuse_foreign()
+
+    def refuse_vanished(self) -> None:
+        if self._was_there and self._disk.kind(f"{self.path}/FORMAT") == "absent":
+            raise BackupTargetInvalid(
+                f"{self.path} has no backups any more: they were there after this process started",
+                hint="mount its device again; to begin with a new target there, restart the broker",
+            )
+
     def _refuse_foreign(self) -> None:
         ours = {"lock", "objects", "backups", "verified", "FORMAT.tmp", "lost+found"}
         strangers = [entry.name for entry in self._disk.entries(self.path) if entry.name not in ours]
@@ -102,6 +129,7 @@ class DirectoryTarget:
 
     def check(self) -> None:
         if self._disk.kind(f"{self.path}/FORMAT") != "file":
+            self.refuse_vanished()
             raise BackupTargetInvalid(f"{self.path} holds no backups", hint="name the directory of `backup.target`")
         content = read_all(self._disk, f"{self.path}/FORMAT")
         if content != _FORMAT:
@@ -109,6 +137,7 @@ class DirectoryTarget:
                 f"{self.path}/FORMAT says {content[:40]!r}, and this version writes {_FORMAT!r}",
                 hint="install a newer version of GoQueue, or restore the file",
             )
+        self._was_there = True
 
     def objects(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -155,6 +184,7 @@ class DirectoryTarget:
 
     def ids(self) -> list[str]:
         if self._disk.kind(self.path) == "absent":
+            self.refuse_vanished()
             return []
         self.check()
         entries = self._disk.entries(f"{self.path}/backups")

@@ -42,6 +42,16 @@ def backup_failed(facts: BrokerFacts) -> FindingStream:
 
 
 @finding_rule("critical")
+def backup_target_gone(facts: BrokerFacts) -> FindingStream:
+    if facts.backups is not None and facts.backups.target_problem is not None:
+        yield Finding(
+            facts.backups.target,
+            facts.backups.target_problem,
+            "mount its device again, and compare with `goqueue-admin backup list`",
+        )
+
+
+@finding_rule("critical")
 def backup_damaged(facts: BrokerFacts) -> FindingStream:
     for name in () if facts.backups is None else facts.backups.damaged:
         yield Finding(

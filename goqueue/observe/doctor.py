@@ -108,7 +108,11 @@ CHECKS: tuple[DoctorCheck, ...] = (
     DoctorCheck("files", _files, (broker.file_limit_near,)),
     DoctorCheck("connections", _connections, (broker.connections_near_limit, broker.connections_lowered)),
     DoctorCheck("tls", _certificate, (tls.certificate_expiring, tls.certificate_not_loaded)),
-    DoctorCheck("backups", _backups, (backups.backup_old, backups.backup_failed, backups.backup_damaged)),
+    DoctorCheck(
+        "backups",
+        _backups,
+        (backups.backup_target_gone, backups.backup_old, backups.backup_failed, backups.backup_damaged),
+    ),
     DoctorCheck(
         "clock", "neither behind the newest message nor jumped ahead", (broker.clock_behind, broker.clock_jumped)
     ),

@@ -116,6 +116,8 @@ class BackupFacts:
     """Age of the newest backup whose verification found nothing; None without any."""
     problem: str | None = None
     """Why the last backup failed."""
+    target_problem: str | None = None
+    """Why backups that were there cannot be reached any more."""
     damaged: tuple[str, ...] = ()
     """Backups whose verification found something."""
 

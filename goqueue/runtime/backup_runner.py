@@ -31,7 +31,7 @@ from goqueue.backup.verify import Verification, load_manifest, store_verificatio
 from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueError
-from goqueue.limits import BACKUP_RUNS_KEPT
+from goqueue.limits import BACKUP_RUNS_KEPT, BACKUP_TARGET_CHECK_SECONDS
 from goqueue.quantities import format_count, format_size
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage.disk import Lock
@@ -96,6 +96,8 @@ class BackupRunner:
         """Backups and verifications that failed since the start."""
         self.problem: str | None = None
         """Why the last backup failed."""
+        self.target_problem: str | None = None
+        """Why the backups that were seen cannot be reached any more."""
         self.runs: OrderedDict[str, BackupRun] = OrderedDict()
         """Backups of this process that are not in the target, the oldest first."""
         self.restores: dict[str, BackupRun] = {}
@@ -182,6 +184,20 @@ class BackupRunner:
         """Read the newest backups of the target."""
         await self.run_list_job(self._look)
 
+    async def check_target(self) -> None:
+        """Find out whether the backups are still there, for the doctor, which does not wait long for a device."""
+        if self.target is not None:
+            job = asyncio.ensure_future(self.run_list_job(self._check_target))
+            await asyncio.wait([job], timeout=BACKUP_TARGET_CHECK_SECONDS)
+
+    def _check_target(self) -> None:
+        try:
+            self._require_catalog().target.refuse_vanished()
+        except GoQueueError as error:
+            self.target_problem = error.sentence
+        else:
+            self.target_problem = None
+
     async def wait(self) -> None:
         """Wait until nothing runs."""
         if self._task is not None:
@@ -240,6 +256,7 @@ class BackupRunner:
 
     def _refuse_unknown(self, name: str) -> None:
         target = self._require_catalog().target
+        target.refuse_vanished()
         try:
             ids = target.ids()
         except GoQueueError:

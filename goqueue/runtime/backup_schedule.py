@@ -88,15 +88,17 @@ class BackupSchedule:
             _log.info("deleted %s that retention does not keep", format_count(len(deleted), "backup"))
 
 
-def backup_facts(runner: BackupRunner, schedule: BackupSchedule, now_ns: int) -> BackupFacts | None:
+async def backup_facts(runner: BackupRunner, schedule: BackupSchedule, now_ns: int) -> BackupFacts | None:
     """Return the facts for the doctor; None without a target."""
     if runner.target is None:
         return None
+    await runner.check_target()
     verified_ns = runner.newest_verified_ns
     return BackupFacts(
         target=str(runner.target),
         interval_seconds=schedule.interval_seconds,
         verified_seconds=None if verified_ns is None else max(0.0, (now_ns - verified_ns) / NANOSECONDS),
         problem=runner.problem,
+        target_problem=runner.target_problem,
         damaged=runner.damaged,
     )

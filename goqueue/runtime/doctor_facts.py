@@ -7,7 +7,7 @@ all of it together.
 import asyncio
 import resource
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -148,7 +148,7 @@ class DoctorFactsCollector:
         connections_max: int = HTTP_CONNECTIONS,
         connections_wanted: int = HTTP_CONNECTIONS,
         tls: Callable[[], TlsFacts | None] = lambda: None,
-        backups: Callable[[], BackupFacts | None] = lambda: None,
+        backups: Callable[[], Awaitable[BackupFacts | None]] | None = None,
     ) -> None:
         self._runtime = runtime
         self._history = history
@@ -190,7 +190,7 @@ class DoctorFactsCollector:
             disk=disk,
             process=self._process(lately, used_files, logs.newest_ns),
             tls=self._tls(),
-            backups=self._backups(),
+            backups=None if self._backups is None else await self._backups(),
             refused=tuple(runtime.store.refused),
             refusal=runtime.store.refusal,
             shut=tuple(logs.shut),

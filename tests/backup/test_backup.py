@@ -217,3 +217,16 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
     disk.capacity_bytes = disk._kernel.used_bytes + 100
     with pytest.raises(RestoreImpossible, match="free space"):
         restore(disk, path="/elsewhere")
+
+
+def test_target_that_was_there_is_not_made_anew_where_it_vanishes() -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    back_up(disk, filled(disk, clock))
+    target = DirectoryTarget(disk, TARGET)
+    assert target.ids() == [name_of(0)]
+    for path in [path for path in disk.paths() if path.startswith(TARGET)]:
+        disk.remove(path)
+    for use in (target.ids, target.check, target.refuse_vanished, lambda: target.open("this test")):
+        with pytest.raises(BackupTargetInvalid, match="has no backups any more"):
+            use()
+    DirectoryTarget(disk, TARGET).open("another process").release()

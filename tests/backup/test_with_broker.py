@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goqueue.client import Client
-from goqueue.errors import ConfigInvalid
+from goqueue.errors import BackupTargetInvalid, ConfigInvalid
 from goqueue.testing.broker import LocalBroker
 from tests.admin.programs import admin
 from tests.api.keys import eventually
@@ -102,6 +102,9 @@ def test_restored_broker_continues_where_the_cut_was(tmp_path: Path) -> None:
 def test_backup_is_cancelled_throttled_and_refused_where_it_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="in the data directory"):
         broker(tmp_path, backup__target=str(tmp_path / "data" / "backups"))
+    for path in ("/dev/full", "/dev/full/backups", "/dev"):
+        with pytest.raises(BackupTargetInvalid, match=path):
+            broker(tmp_path, backup__target=path).__enter__()
     with broker(tmp_path, backup__rate="1000B") as running:
         create(running.url, "orders")
         publish(running.url, "orders", *("x" * 1000 for _ in range(100)))
@@ -175,3 +178,9 @@ def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
         assert piece.name in failed.err
         findings = {one["code"]: one for one in ask(running.url, "GET", "/doctor").json["findings"]}
         assert findings["backup_damaged"]["subject"] == made[1]
+        (tmp_path / "backups").rename(tmp_path / "away")
+        assert ask(running.url, "GET", "/admin/backup").code == "backup_target_invalid"
+        assert "has no backups any more" in admin(running.url, "backup", "create").err
+        assert not (tmp_path / "backups").exists()
+        findings = {one["code"]: one for one in ask(running.url, "GET", "/doctor").json["findings"]}
+        assert findings["backup_target_gone"]["severity"] == "critical"

@@ -633,7 +633,11 @@ ILL = BrokerFacts(
     ),
     tls=replace(CERTIFICATE, seconds_left=0.0, error="the key is gone"),
     backups=BackupFacts(
-        target="/backups", verified_seconds=48.0 * HOUR, problem="no space", damaged=("20261120T031500Z-5f0c2a9b",)
+        target="/backups",
+        verified_seconds=48.0 * HOUR,
+        problem="no space",
+        target_problem="/backups has no backups any more",
+        damaged=("20261120T031500Z-5f0c2a9b",),
     ),
     quotas=(QuotaFacts(tenant="a", quota="max_topics", used=9, limit=9, percent=100, throttled_seconds=900),),
     refused=("a/3",),
