@@ -73,7 +73,7 @@ class DeleteBackupResponse(Struct, kw_only=True):
     result: Literal["deleted", "cancelled"]
 
 
-class PruneBackupsRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+class PruneBackupsRequest(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     dry_run: bool = False
 
 
@@ -83,7 +83,7 @@ class PruneBackupsResponse(Struct, kw_only=True):
     deleted: Annotated[list[str], Meta(description="With `dry_run`: would be deleted.")]
 
 
-class RestoreTopicRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+class RestoreTopicRequest(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     topic: Annotated[str, Meta(min_length=1, max_length=300, description="A topic of the backup.")]
     name: Annotated[str | None, Meta(description="The name of the new topic. Default: that of the topic.")] = None
     until: Annotated[Time | None, Meta(description="Only messages that were appended before this time.")] = None

@@ -38,7 +38,7 @@ def test_verbose_readiness_has_every_check(topic_broker: LocalBroker) -> None:
 
 def test_version_is_returned(shared_broker: LocalBroker) -> None:
     found = ask(shared_broker.url, "GET", "/version").json
-    assert found.keys() == {"version", "git_commit", "build_time", "python_version", "authentication"}
+    assert found.keys() == {"version", "git_commit", "build_time", "python_version", "authentication", "tenants"}
     assert found["version"] == __version__
 
 

@@ -1,5 +1,8 @@
 """Paths, methods and media types: what is found, what is not, and what is said then."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import pytest
 
 from goqueue.api.endpoint import Endpoint
@@ -18,37 +21,49 @@ _GUID = "86510f91-11b0-8975-b187-0bdca6dab1ea"
 """Of the schema "string"."""
 
 
-def path_of(row: Endpoint, member: str) -> str:
-    """A path that the endpoint answers, in a broker that has the topic `t` and the group `g` with this member."""
-    needed = {
-        "offset": "?time=2026-01-01T00:00:00Z",
-        "assignment": f"?member_id={member}",
-        "poll": f"?member_id={member}&timeout=0",
-    }
-    path = row.path.format(
-        topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app", operation=1, trace=_TRACE,
-        subject="s", version="latest", id=1, guid=_GUID,
-    )  # fmt: skip
-    return path + needed.get(row.path.rpartition("/")[2], "")
+@dataclass(frozen=True)
+class Furnished:
+    """A broker that has something at every path."""
+
+    url: str
+    member: str
+    """Of the group `g`."""
+    backup: str
+
+    def path(self, row: Endpoint) -> str:
+        """A path that the endpoint answers."""
+        needed = {
+            "offset": "?time=2026-01-01T00:00:00Z",
+            "assignment": f"?member_id={self.member}",
+            "poll": f"?member_id={self.member}&timeout=0",
+        }
+        path = row.path.format(
+            topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app", operation=1, trace=_TRACE,
+            subject="s", version="latest", id=1, guid=_GUID, tenant="acme", backup=self.backup,
+        )  # fmt: skip
+        return path + needed.get(row.path.rpartition("/")[2], "")
 
 
 @pytest.fixture(scope="module")
-def member(module_broker: LocalBroker) -> Member:
-    """A member of the group `g`, in a broker that has something at every path."""
-    url = module_broker.url
-    create(url, "t")
-    publish(url, "t", "x")
-    publish(url, "t", "later", delay="1h")
-    assert ask(url, "POST", "/producers/init", {"transactional_id": "app"}).status == 200
-    assert ask(url, "POST", "/subjects/s/versions", {"schema": '"string"'}).status == 200
-    assert ask(url, "PUT", "/config/s", {"compatibility": "FULL"}).status == 200
-    assert ask(url, "PUT", "/mode/s", {"mode": "READWRITE"}).status == 200
-    return Member(url, "g", topics=["t"], session_timeout="30m").join()
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
+    path = tmp_path_factory.mktemp("furnished")
+    with LocalBroker(str(path / "data"), tenants__enabled="true", backup__target=str(path / "backups")) as broker:
+        url = broker.url
+        create(url, "t")
+        publish(url, "t", "x")
+        publish(url, "t", "later", delay="1h")
+        assert ask(url, "POST", "/producers/init", {"transactional_id": "app"}).status == 200
+        assert ask(url, "POST", "/subjects/s/versions", {"schema": '"string"'}).status == 200
+        assert ask(url, "PUT", "/config/s", {"compatibility": "FULL"}).status == 200
+        assert ask(url, "PUT", "/mode/s", {"mode": "READWRITE"}).status == 200
+        assert ask(url, "POST", "/admin/tenants", {"name": "acme"}).status == 201
+        member = Member(url, "g", topics=["t"], session_timeout="30m").join()
+        yield Furnished(url, member.id, ask(url, "POST", "/admin/backup", {}).json["id"])
 
 
 @pytest.mark.parametrize("row", READABLE, ids=lambda row: row.path)
-def test_path_is_also_below_v1_and_answers_head(member: Member, row: Endpoint) -> None:
-    url, path = member.url, path_of(row, member.id)
+def test_path_is_also_below_v1_and_answers_head(furnished: Furnished, row: Endpoint) -> None:
+    url, path = furnished.url, furnished.path(row)
     plain, versioned = (ask(url, "GET", prefix + path) for prefix in ("", "/v1"))
     assert (plain.status, versioned.status) == (200, 200)
     for alias in row.aliases:

@@ -37,8 +37,8 @@ parameters = { "query.wait" = "1ms" }
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[LocalBroker]:
-    """A broker in which rebalances take at most a second."""
-    with LocalBroker(str(tmp_path / "data"), groups__revocation_timeout="1s") as local:
+    """A broker with tenants, in which rebalances take at most a second."""
+    with LocalBroker(str(tmp_path / "data"), groups__revocation_timeout="1s", tenants__enabled="true") as local:
         yield local
 
 
@@ -85,7 +85,7 @@ def test_answers_for_an_existing_topic_and_group_match_the_openapi_document(
 @pytest.mark.parametrize("role", ["consumer", "own"])
 @pytest.mark.slow
 def test_answers_to_a_restricted_key_match_the_openapi_document(tmp_path: Path, role: str) -> None:
-    with secured(tmp_path, groups__revocation_timeout="1s") as broker:
+    with secured(tmp_path, groups__revocation_timeout="1s", tenants__enabled="true") as broker:
         broker.do("POST", "/topics", {"name": "orders", "num_partitions": 2})
         rules = [{"kind": kind, "pattern": "o", "match": "prefix", "actions": _ALL} for kind in ("topic", "group")]
         key = broker.new_key("tried", rules=rules) if role == "own" else broker.new_key("tried", role)
