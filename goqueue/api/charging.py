@@ -27,7 +27,7 @@ from goqueue.api.transactions import TransactionPublishResponse
 from goqueue.broker.tenants import quotas as kinds
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.errors import GoQueueError, QuotaExceeded
-from goqueue.limits import POLL_MESSAGES, POLL_SECONDS
+from goqueue.limits import OFFSET_MAX, POLL_MESSAGES, POLL_SECONDS
 
 Work = Awaitable[Any]
 """A coroutine of a handler that has not begun."""
@@ -131,11 +131,10 @@ async def _poll(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
     if left:
         if isinstance(work, Coroutine):
             work.close()
-        return polling.nothing_yet(call, query)
+        return polling.nothing_yet(call, query, left)
     wanted = query.max_messages or query.limit or POLL_MESSAGES
-    messages, query.max_bytes = meter.consumable(wanted, query.max_bytes)
-    if messages < wanted:
-        query.max_messages, query.limit = messages, None
+    if meter.limits_consume:
+        query.max_messages, query.limit = wanted, None
     meter.waiting += 1
     try:
         return await work
@@ -156,7 +155,8 @@ async def _read(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
             raise meter.refuse_read(left)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)
-    query.limit, query.max_bytes = meter.consumable(query.limit, query.max_bytes)
+    _bound(call, meter, query)
+    query.max_bytes = meter.consumable(1, query.max_bytes)[1]
     meter.waiting += 1 if wait else 0
     try:
         return await work
@@ -173,7 +173,15 @@ async def _read_topic(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
             raise meter.refuse_read(left)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)
+    _bound(call, meter, query)
     return await work
+
+
+def _bound(call: ApiCall, meter: TenantMeter, query: reading.TopicReadQuery) -> None:
+    """Let a read look for no more messages than it may hand out."""
+    if meter.limits_consume:
+        query.limit = meter.consumable(query.limit, 1)[0]
+        call.messages_max = meter.consumable(OFFSET_MAX, 1)[0]
 
 
 # --- everything else ---

@@ -203,6 +203,8 @@ class ApiCall:
     access: Access = UNRESTRICTED
     meter: TenantMeter | None = None
     """The use of quotas by the tenant of the request; None outside of a tenant's world."""
+    messages_max: int | None = None
+    """How many messages the quotas of the tenant let a read hand out; None: any number."""
 
     @property
     def runtime(self) -> Runtime:

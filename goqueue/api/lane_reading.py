@@ -31,8 +31,8 @@ class PriorityReadOptions:
 
 async def by_priority(
     call: ApiCall, view: PartitionView, options: PriorityReadOptions, budget: DecompressionBudget
-) -> tuple[list[MessageJson], list[int]]:
-    """Return the next messages, and the next offset of each priority."""
+) -> tuple[list[MessageJson], list[int], int]:
+    """Return the next messages, the next offset of each priority, and the bytes of the messages' frames."""
     heads, runtime = _heads(options), call.runtime
     check_committable_offset(PartitionRef(view.partition.topic, view.partition.number), max(heads), view.partition)
     rules = runtime.broker.topic(view.partition.topic).lane_policy
@@ -59,14 +59,13 @@ def _heads(options: PriorityReadOptions) -> list[int]:
     return heads
 
 
-def _told(page: LanePage, max_bytes: int, budget: DecompressionBudget) -> tuple[list[MessageJson], list[int]]:
+def _told(page: LanePage, max_bytes: int, budget: DecompressionBudget) -> tuple[list[MessageJson], list[int], int]:
     """Convert a page. Messages that exceed the limit of decompressed bytes are left for the next read."""
     messages: list[MessageJson] = []
-    heads, size = list(page.heads), 0
+    heads, size, handed = list(page.heads), 0, 0
     for one in page.slices:
-        for message in (
-            frame.decode(buffer, position) for buffer in one.buffers for position in frame_positions(buffer)
-        ):
+        for buffer, position in ((view, at) for view in one.buffers for at in frame_positions(view)):
+            message = frame.decode(buffer, position)
             has_room = budget.has_room_for(message)
             content = budget.decompress(message) if has_room else None
             size += len(content or b"")
@@ -74,4 +73,5 @@ def _told(page: LanePage, max_bytes: int, budget: DecompressionBudget) -> tuple[
                 heads[message.priority] = message.offset
                 break
             messages.append(message_json(message, content))
-    return messages, heads
+            handed += frame.measure(buffer, position)
+    return messages, heads, handed

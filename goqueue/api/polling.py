@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from goqueue.api.access import UNRESTRICTED, Access
 from goqueue.api.delivery import Visibility
@@ -24,7 +24,7 @@ from goqueue.api.message_json import (
 )
 from goqueue.api.problems import invalid
 from goqueue.broker.groups.policies import DeliveryPolicies
-from goqueue.broker.groups.poll import LeasedBatch, PollOptions, PollResult
+from goqueue.broker.groups.poll import Allowance, LeasedBatch, PollOptions, PollResult
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.groups.settle_commands import ReceiptHandle
 from goqueue.clock import NANOSECONDS
@@ -80,6 +80,10 @@ class PollResponse(Struct):
     ]
     generation: int
     rebalance_required: bool
+    retry_after: (
+        Annotated[float, Meta(description="Seconds after which the quotas of the tenant let it have messages.")]
+        | UnsetType
+    ) = UNSET
 
 
 async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
@@ -91,7 +95,7 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
         call.parameters["group"],
         query.member_id,
         query.generation,
-        _options(query),
+        _options(query, None if call.meter is None or not call.meter.limits_consume else call.meter.consumable),
         POLL_SECONDS if query.timeout is None else float(query.timeout),
     )
     for portion in handed.batches:
@@ -119,18 +123,20 @@ def check_topics(call: ApiCall, member: str) -> None:
             call.access.require("read", "topic", topic)
 
 
-def nothing_yet(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
-    """Answer a poll without messages; it counts as a heartbeat."""
+def nothing_yet(call: ApiCall, query: PollQuery, seconds: float = 0.0) -> PollResponse | HttpResponse:
+    """Answer a poll without messages; it counts as a heartbeat.
+
+    `seconds` is the time after which the quotas of a tenant let it have some.
+    """
     name = call.parameters["group"]
     group, is_news = call.runtime.broker.groups.of(name).membership.heartbeat(name, query.member_id, query.generation)
-    handed = PollResult(group, [], is_news)
+    handed, after = PollResult(group, [], is_news), round(seconds, 3)
     if LEASES in call.request.headers.get("accept", ""):
-        return _as_leases(handed, call.runtime.broker.groups.policies, call.access)
-    with call.app.decompressed.budget() as budget:
-        return _as_messages(handed, budget)
+        return _as_leases(handed, call.runtime.broker.groups.policies, call.access, after)
+    return PollResponse([], {}, group.generation, is_news, after or UNSET)
 
 
-def _options(query: PollQuery) -> PollOptions:
+def _options(query: PollQuery, allowance: Allowance | None) -> PollOptions:
     if query.limit is not None and query.max_messages is not None and query.limit != query.max_messages:
         raise invalid("limit", f"is {query.limit}, max_messages is {query.max_messages}: they mean the same")
     visibility = query.visibility_timeout
@@ -139,18 +145,21 @@ def _options(query: PollQuery) -> PollOptions:
         query.max_bytes,
         None if visibility is None else round(float(visibility) * NANOSECONDS),
         query.skip_damage,
+        allowance,
     )
 
 
 # --- frames ---
 
 
-def _as_leases(handed: PollResult, policies: DeliveryPolicies, access: Access) -> HttpResponse:
+def _as_leases(
+    handed: PollResult, policies: DeliveryPolicies, access: Access, retry_after: float = 0.0
+) -> HttpResponse:
     leases = [
         _lease(portion, policies.of(handed.group.group, portion.topic), access.local_name(portion.topic))
         for portion in handed.batches
     ]
-    head = PollHead(handed.group.generation, handed.is_changed, leases)
+    head = PollHead(handed.group.generation, handed.is_changed, leases, retry_after)
     encoded = msgspec.json.encode(head)
     start = memoryview(LENGTH.pack(len(encoded)) + encoded)
     parts = (start, *(buffer for portion in handed.batches for buffer in portion.content.buffers))

@@ -4,13 +4,14 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Duration, Filters, Time, filter_set
+from goqueue.api.handed_out import HandedOut, count_messages, first_messages, handing_out
 from goqueue.api.http.message import HttpResponse
 from goqueue.api.lane_reading import POSITIONS_PATTERN, PriorityReadOptions, by_priority
 from goqueue.api.message_json import (
@@ -136,21 +137,32 @@ async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
             options = PriorityReadOptions(
                 offset, query.positions, query.limit, query.max_bytes, wait, query.skip_damage
             )
-            with call.app.decompressed.budget() as budget:
-                messages, heads = await by_priority(call, PartitionView(partition, query.isolation), options, budget)
-                call.count_read(partition.topic, len(messages), 0)
+            with call.app.decompressed.budget() as budget, handing_out(call, partition, 0, 0) as handed:
+                view = PartitionView(partition, query.isolation)
+                messages, heads, handed.size = await by_priority(call, view, options, budget)
+                handed.messages = len(messages)
                 return await respond_on_thread(partial(ReadResponse, messages, min(heads), ",".join(map(str, heads))))
         found, search = await _find(call, partition, offset, query, as_frames=as_frames)
     except LogClosed:
         call.runtime.broker.topic(partition.topic)  # where it was deleted meanwhile, that is what to say
         raise
-    _count(call, partition, found, search)
-    if as_frames:
-        return _as_frames(topic, partition, found, search)
-    with call.app.decompressed.budget() as budget:
-        if _is_small(found, search):
-            return _messages(found, query, budget, search)
-        return await respond_on_thread(partial(_messages, found, query, budget, search))
+    if search is None:  # another request may have taken what was allowed when this one began to wait
+        found = _allowed(call, found, None if as_frames else query.limit)
+    size = (0, 0) if call.meter is None else count_messages(found)
+    with handing_out(call, partition, *size) as handed:
+        if as_frames:
+            handed.messages, handed.size = (_most(found, search), found.size) if call.meter is None else size
+            return _as_frames(topic, partition, found, search)
+        with call.app.decompressed.budget() as budget:
+            make = partial(_messages, found, query, budget, search, handed)
+            return make() if _is_small(found, search) else await respond_on_thread(make)
+
+
+def _allowed(call: ApiCall, found: ReadResult, limit: int | None) -> ReadResult:
+    """Return as much as the quotas of the tenant allow now."""
+    if call.meter is None or not call.meter.limits_consume:
+        return found
+    return first_messages(found, *call.meter.consumable(limit or OFFSET_MAX, found.size))
 
 
 def _check_order(query: ReadQuery, *, as_frames: bool) -> None:
@@ -174,20 +186,26 @@ async def _find(
     if not query.filter:
         view = PartitionView(partition, query.isolation)
         return await call.runtime.read(view, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage), None
-    options = _options(query, query.max_bytes, limit=None if as_frames else query.limit)
+    limit = call.messages_max if as_frames else query.limit
+    options = _options(query, query.max_bytes, limit, counts_values=not as_frames)
     search = await call.runtime.search(Search(partition, offset, options, call.runtime.clock), wait=wait)
     return search.found, search
 
 
 def _options(
-    query: TopicReadQuery, max_bytes: int, limit: int | None, scan_bytes: int = FILTER_SCAN_BYTES
+    query: TopicReadQuery,
+    max_bytes: int,
+    limit: int | None,
+    scan_bytes: int = FILTER_SCAN_BYTES,
+    *,
+    counts_values: bool = True,
 ) -> SearchOptions:
-    """Return the options of a search. With a limit (JSON), values count with their decompressed bytes."""
+    """Return the options of a search. In JSON, values count with their decompressed bytes."""
     return SearchOptions(
         sieve=filter_set(query.filter),
         max_bytes=max_bytes,
         limit=limit,
-        counts_values=limit is not None,
+        counts_values=counts_values,
         until_ns=None if query.to_time is None else int(query.to_time),
         scan_bytes=scan_bytes,
         skip_damage=query.skip_damage,
@@ -206,12 +224,6 @@ async def _start(call: ApiCall, partition: Partition, query: ReadQuery) -> int:
     if query.from_time is None:
         return offset
     return max(offset, await call.runtime.perform(partition.offset_for_time(int(query.from_time))))
-
-
-def _count(call: ApiCall, partition: Partition, found: ReadResult, search: Search | None) -> None:
-    if partition.log.is_closed:  # deleted meanwhile: its numbers are gone, and must not come back
-        return
-    call.count_read(partition.topic, _most(found, search), found.size)
 
 
 def _most(found: ReadResult, search: Search | None) -> int:
@@ -242,7 +254,9 @@ def _is_small(found: ReadResult, search: Search | None) -> bool:
     return is_small(_most(found, search), found.buffers)
 
 
-def _messages(found: ReadResult, query: ReadQuery, budget: DecompressionBudget, search: Search | None) -> ReadResponse:
+def _messages(
+    found: ReadResult, query: ReadQuery, budget: DecompressionBudget, search: Search | None, handed: HandedOut
+) -> ReadResponse:
     """Convert frames, up to the limits of messages and of decompressed bytes.
 
     A search has kept to all bounds already.
@@ -264,6 +278,7 @@ def _messages(found: ReadResult, query: ReadQuery, budget: DecompressionBudget, 
             if messages and size > query.max_bytes:
                 return ReadResponse(messages, message.offset)
             messages.append(message_json(message, content))
+            handed.add(frame.measure(buffer, position))
     return ReadResponse(messages, found.next_offset, UNSET, *counts)
 
 
@@ -305,9 +320,16 @@ async def read_topic(call: ApiCall, query: TopicReadQuery) -> TopicReadResponse 
     horizon_ns = min((part.horizon_ns for part in parts if part.horizon_ns is not None), default=None)
     if horizon_ns is not None:  # what was not read yet may belong before what comes later than this
         entries = [entry for entry in entries if entry.time_ns <= horizon_ns]
-    with call.app.decompressed.budget() as budget:
-        make = partial(_merged, parts, entries, budget, is_filtered=bool(query.filter))
-        views = (entry.buffer[entry.position :][: frame.measure(entry.buffer, entry.position)] for entry in entries)
+    sizes = [frame.measure(entry.buffer, entry.position) for entry in entries]
+    if call.meter is not None and call.meter.limits_consume:
+        allowed, size = call.meter.consumable(len(entries), sum(sizes))
+        room = sum(total <= size for total in accumulate(sizes))
+        entries = entries[: min(allowed, max(1, room))]
+        sizes = sizes[: len(entries)]
+    held = handing_out(call, topic.partition(0), len(entries), sum(sizes))
+    with held as handed, call.app.decompressed.budget() as budget:
+        make = partial(_merged, parts, entries, budget, handed, is_filtered=bool(query.filter))
+        views = (entry.buffer[entry.position :][:size] for entry, size in zip(entries, sizes, strict=True))
         return make() if is_small(len(entries), views) else await respond_on_thread(make)
 
 
@@ -329,7 +351,6 @@ async def _parts(call: ApiCall, topic: Topic, query: TopicReadQuery) -> list[_Pa
         else:
             parts.append(await _unsearched(call, partition, start, query))
             continue
-        _count(call, partition, found, search)
         given = (partition, start, found, query, search)
         parts.append(_part(*given) if _most(found, search) <= _TAKEN_AT_ONCE else await run_on_thread(_part, *given))
     return parts
@@ -379,7 +400,12 @@ def _entries(partition: int, found: ReadResult, query: TopicReadQuery) -> tuple[
 
 
 def _merged(
-    parts: list[_PartitionRead], entries: list[_MergeEntry], budget: DecompressionBudget, *, is_filtered: bool
+    parts: list[_PartitionRead],
+    entries: list[_MergeEntry],
+    budget: DecompressionBudget,
+    handed: HandedOut,
+    *,
+    is_filtered: bool,
 ) -> TopicReadResponse:
     messages = list[MessageJson]()
     for entry in entries:
@@ -387,6 +413,7 @@ def _merged(
         if not budget.has_room_for(message):
             break
         messages.append(message_json(message, budget.decompress(message), entry.partition))
+        handed.add(frame.measure(entry.buffer, entry.position))
     last = {entry.partition: entry.offset for entry in entries[: len(messages)]}
     counts = Counter(entry.partition for entry in entries[: len(messages)])
     answer = TopicReadResponse(messages, {})

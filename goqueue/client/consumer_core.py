@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from goqueue.client import member_requests
 from goqueue.client.api_request import ApiRequest, check_names, refuse_after_fork
-from goqueue.client.consumer_parts import PollerCore, SettlementSenderCore
+from goqueue.client.consumer_parts import THROTTLED_SECONDS_MAX, PollerCore, SettlementSenderCore
 from goqueue.client.lease import AckOutcome, HeldLease, LeaseOwner, Range
 from goqueue.client.lease_tracker import KeyOrderFilter, LeaseTracker, Refused, SettlementBatch, Stats
 from goqueue.client.leased_message import Batch, Delivered, decode
@@ -257,6 +257,8 @@ class ConsumerCore(LeaseOwner):
         self._options = options
         self._wait = seconds(options.wait, "wait")
         self._idle_seconds = options.number("until_idle")
+        self._held_back = 0.0
+        """Seconds to wait after the last poll, from which a quota of the tenant held messages back."""
         self._visibility = options.number("visibility_timeout")
         self._attention = True
         """Whether there is something to do before the next message."""
@@ -369,6 +371,7 @@ class ConsumerCore(LeaseOwner):
     def _polled(self, polled: ReceivedPoll, since: float) -> None:
         self._leases.took(polled, since)
         self._membership.polled(polled.head)
+        self._held_back = min(polled.head.retry_after, THROTTLED_SECONDS_MAX)
 
     def _next_batch(self) -> Batch | None:
         """Return the messages of the next lease; None if it has none that may be returned now."""

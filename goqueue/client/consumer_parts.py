@@ -25,6 +25,8 @@ TICK_SECONDS = 0.05
 RESTLESS_MAX, RESTLESS_SECONDS = 5, 0.1
 LEAST_IDLE_SECONDS = 0.001
 """The number of changes in a row without a wait, and the wait before each further one."""
+THROTTLED_SECONDS_MAX = 1.0
+"""The longest wait after a poll from which a quota held messages back: each poll is a heartbeat."""
 
 
 class PollerCore(Generic[C]):

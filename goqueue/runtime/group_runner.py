@@ -114,7 +114,7 @@ class GroupRunner:
                 try:
                     began_ns = coordinator.clock.monotonic_ns()
                     handed: PollResult = await self._shell.perform(
-                        coordinator.polling.poll(name, member, generation, options)
+                        coordinator.polling.poll(name, member, generation, options.allowed())
                     )
                     if handed.batches:
                         self._fetch_seconds.observe((coordinator.clock.monotonic_ns() - began_ns) / NANOSECONDS)

@@ -34,6 +34,8 @@ class PollHead(msgspec.Struct, frozen=True):
     generation: int
     rebalance_required: bool
     leases: Sequence[LeaseDescription]
+    retry_after: float = 0.0
+    """Seconds after which the quotas of a tenant let it have messages; 0 where they do not hold any back."""
 
 
 def receipt_handle(topic: str, partition: int, offset: int, attempt: int, lease: str) -> str:

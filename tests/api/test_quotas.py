@@ -136,7 +136,36 @@ def test_polls_and_reads_beyond_a_rate_are_delayed(shared: str) -> None:
     assert (refused.status, refused.json["details"]["quota"]) == (429, "consume_bytes_rate_limit")
     usage = team.usage()
     assert usage["violations"]["consume_bytes_rate_limit"] == 2
-    assert usage["consumed_messages"] > 40
+    assert 20 + 1 + 1 + 1 <= usage["consumed_messages"] <= 20 + 20 + 20 + 1
+
+
+def test_reads_are_charged_for_what_they_return(shared: str) -> None:
+    team = Team(shared, "charged")
+    assert team.create("t").status == 201
+    for _ in range(3):
+        assert team.publish("t", *["x"] * 500).status == 200
+    path = f"/topics/{team.topic('t')}/partitions/0/messages"
+    headers = {"x-tenant": team.name, "accept": "application/vnd.goqueue.frames"}
+    expected = 0
+    assert len(team.ask("GET", f"{path}?limit=7").json["messages"]) == 7  # without a quota
+    expected += 7
+    for read in ("frames", path, f"/topics/{team.topic('t')}/messages", f"{path}?order=priority"):
+        for quotas, most in ({"consume_rate_limit": 100}, 100), ({"consume_bytes_rate_limit": 3500}, 100):
+            team.quotas(**{"consume_rate_limit": None, "consume_bytes_rate_limit": None} | quotas)
+            for _ in range(2):  # the second one waits for a part of a second, and is not refused
+                if read == "frames":
+                    answer = ask(shared, "GET", path, headers=headers)
+                    count = int(answer.headers["x-goqueue-next-offset"])
+                else:
+                    answer = team.ask("GET", read)
+                    count = len(answer.json["messages"])
+                assert answer.status == 200, answer.body
+                assert 1 <= count <= most, (read, quotas)
+                expected += count
+    usage = team.usage()
+    assert usage["consumed_messages"] == expected
+    assert 35 * expected <= usage["consumed_bytes"] <= 60 * expected
+    assert max(usage["violations"].values(), default=0) <= 1, "waiting is no violation"
 
 
 def test_full_storage_refuses_publishes_and_deletes_nothing(shared: str) -> None:
@@ -231,5 +260,12 @@ def test_sdk_waits_for_its_quota_and_goes_on(tmp_path: Path) -> None:
                     producer.flush()
             with client.reader("t", until="now") as reader:
                 assert sum(1 for _ in reader) == 40
+            broker.do("PUT", "/admin/tenants/acme/quotas", {"consume_rate_limit": None, "consume_bytes_rate_limit": 30})
+            broker.do("POST", "/topics", {"name": "acme.u", "num_partitions": 1})
+            with client.producer() as producer:
+                producer.send_many("u", ["x"] * 4)
+            broker.do("PUT", "/admin/tenants/acme/quotas", {"consume_rate_limit": None, "consume_bytes_rate_limit": 60})
+            with client.consumer("g", ["u"], start="earliest", until_idle="0.2s") as consumer:
+                assert len([message.ack() for message in consumer]) == 4  # each is waited for longer than that
         violations = broker.do("GET", "/admin/tenants/acme/usage")["violations"]
         assert violations["publish_rate_limit"] > 0

@@ -3,8 +3,8 @@
 Invariant: between a read and the decision that follows it, nothing has happened that the decision does not check.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from goqueue.broker.core.partition import Partition
@@ -35,6 +35,8 @@ from goqueue.limits import OFFSET_MAX, POLL_LEASES_MAX
 from goqueue.storage import frame
 from goqueue.storage.lanes import NO_LANE
 
+Allowance = Callable[[int, int], tuple[int, int]]
+"""Returns how many of so many messages and bytes may be handed out now."""
 _READ_FACTOR = 2  # times the average size of the messages wanted: a poll for few messages reads little
 
 NEVER_DELIVERED = RetryState(0, 0, 0, 0, NO_LANE)
@@ -47,6 +49,15 @@ class PollOptions:
     visibility_ns: int | None = None
     """How long the leases last; None: as the group, the topic or the broker says."""
     skip_damage: bool = False
+    allowance: Allowance | None = None
+    """What may be handed out at most, asked each time when there may be messages; None: any number."""
+
+    def allowed(self) -> "PollOptions":
+        """Return the options with what is allowed now."""
+        if self.allowance is None:
+            return self
+        messages, size = self.allowance(self.messages_max, self.bytes_max)
+        return replace(self, messages_max=messages, bytes_max=size)
 
 
 @dataclass(frozen=True, slots=True)

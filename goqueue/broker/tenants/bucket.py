@@ -60,10 +60,10 @@ class TokenBucket:
             self._level = min(self.burst, self._level + elapsed_ns * self._per_ns)
         return self._level
 
-    def wait_seconds(self, now_ns: int) -> float:
-        """Return the time until a batch can be taken; 0 if one can now."""
+    def wait_seconds(self, now_ns: int, tokens: float = 1) -> float:
+        """Return the time until so many tokens are there, and a batch can be taken; 0 if they are now."""
         level = self.level(now_ns)
-        return 0.0 if level >= _ENOUGH else max(_LEAST_WAIT_SECONDS, (1 - level) / self.rate)
+        return 0.0 if level >= tokens * _ENOUGH else max(_LEAST_WAIT_SECONDS, (tokens - level) / self.rate)
 
     def __repr__(self) -> str:
         return f"<TokenBucket {self._level:.1f} of {self.burst:g}, {self.rate:g}/s>"

@@ -28,6 +28,8 @@ REFUSALS_PER_SECOND: Final = 50
 REFUSAL_DELAY_SECONDS_MAX: Final = 1.0
 _DELAYED_BYTES_MAX: Final = 1024 * 1024
 """Bytes of requests whose refusals are delayed: they stay in memory that all tenants share."""
+_WORTH_SHARE: Final = 0.1
+"""A delayed poll or read waits for this share of a bucket: not for each single message."""
 _STREAK_NS: Final = 60 * NANOSECONDS
 """Refusals that follow each other within this time count as one throttling."""
 
@@ -48,7 +50,7 @@ class QuotaViolations:
     """Refusals and delays of one tenant since the broker started, by kind of quota."""
 
     refused: Counter[str] = field(default_factory=Counter)
-    """Requests that were refused, or polls that were delayed."""
+    """Requests that were refused, and throttlings that delayed polls and reads."""
     warned: Counter[str] = field(default_factory=Counter)
     """Requests beyond a soft limit."""
     since_ns: dict[str, int] = field(default_factory=dict)
@@ -57,17 +59,31 @@ class QuotaViolations:
 
     def count(self, kind: str, now_ns: int) -> None:
         self.refused[kind] += 1
-        last_ns = self.last_ns.get(kind)
-        if last_ns is None or now_ns - last_ns > _STREAK_NS:
+        if not self.is_throttled(kind, now_ns):
             self.since_ns[kind] = now_ns
         self.last_ns[kind] = now_ns
 
+    def note_delay(self, kind: str, now_ns: int) -> None:
+        """Count the first of delays that follow each other: a consumer that waits as it should does nothing wrong."""
+        if not self.is_throttled(kind, now_ns):
+            self.count(kind, now_ns)
+        self.last_ns[kind] = now_ns
+
+    def is_throttled(self, kind: str, now_ns: int) -> bool:
+        last_ns = self.last_ns.get(kind)
+        return last_ns is not None and now_ns - last_ns <= _STREAK_NS
+
     def throttled_seconds(self, kind: str, now_ns: int) -> float:
         """Return how long requests have been refused without a longer pause; 0 if they are not any more."""
-        last_ns = self.last_ns.get(kind)
-        if last_ns is None or now_ns - last_ns > _STREAK_NS:
+        if not self.is_throttled(kind, now_ns):
             return 0.0
         return (now_ns - self.since_ns[kind]) / NANOSECONDS
+
+
+def _fill_seconds(limit: RateLimit | None, now_ns: int) -> float:
+    """Return the time until so much may be handed out that a request is worth it; 0 if it may be now."""
+    bucket = None if limit is None else limit.hard
+    return 0.0 if bucket is None else bucket.wait_seconds(now_ns, max(1.0, bucket.burst * _WORTH_SHARE))
 
 
 class TenantMeter:
@@ -110,6 +126,8 @@ class TenantMeter:
         self._in_flight_max = quotas.limits.get(kinds.IN_FLIGHT_BYTES)
         self._publish = (self._rates.get(kinds.PUBLISH_RATE), self._rates.get(kinds.PUBLISH_BYTES_RATE))
         self._consume = (self._rates.get(kinds.CONSUME_RATE), self._rates.get(kinds.CONSUME_BYTES_RATE))
+        self.limits_consume = any(one is not None and one.hard is not None for one in self._consume)
+        """True if what polls and reads hand out is limited."""
         self._is_publish_limited = self._publish != (None, None)
         self.bounds_in_flight = self._in_flight_max is not None or self.has_limit(kinds.IN_FLIGHT_BYTES)
         """True if a publish has to be finished also when it was stored."""
@@ -179,16 +197,14 @@ class TenantMeter:
         if self._consume == (None, None):
             return 0.0
         now_ns = self._monotonic_ns()
-        return max(
-            (one.hard.wait_seconds(now_ns) for one in self._consume if one is not None and one.hard), default=0.0
-        )
+        return max((_fill_seconds(one, now_ns) for one in self._consume), default=0.0)
 
     def count_delay(self) -> None:
         """Count a poll or read that is delayed."""
         now_ns = self._monotonic_ns()
         for one in self._consume:
-            if one is not None and one.hard is not None and one.hard.wait_seconds(now_ns):
-                self.violations.count(one.kind.name, now_ns)
+            if one is not None and _fill_seconds(one, now_ns):
+                self.violations.note_delay(one.kind.name, now_ns)
 
     def consumable(self, messages: int, size: int) -> tuple[int, int]:
         """Return how many messages and bytes a poll may hand out at once: no more than the buckets hold."""
@@ -211,11 +227,25 @@ class TenantMeter:
                     limit.hard.spend(amount, now_ns)
                 self._warn(limit, amount, now_ns)
 
+    def hold_consumed(self, messages: int, size: int) -> None:
+        """Take what may be handed out from the buckets, while an answer is made."""
+        now_ns = self._monotonic_ns()
+        for limit, amount in zip(self._consume, (messages, size), strict=True):
+            if limit is not None and limit.hard is not None:
+                limit.hard.spend(amount, now_ns)
+
+    def release_consumed(self, messages: int, size: int) -> None:
+        """Give back what was held: what was handed out is charged by `count_consumed`."""
+        for limit, amount in zip(self._consume, (messages, size), strict=True):
+            if limit is not None and limit.hard is not None:
+                limit.hard.give_back(amount)
+
     def refuse_read(self, seconds: float) -> QuotaExceeded:
         """Return the error of a read that cannot be delayed any longer."""
         limits = [one for one in self._consume if one is not None and one.hard is not None]
         now_ns = self._monotonic_ns()
-        limit = max(limits, key=lambda one: one.hard.wait_seconds(now_ns) if one.hard else 0.0)
+        limit = max(limits, key=lambda one: _fill_seconds(one, now_ns))
+        self.violations.count(limit.kind.name, now_ns)
         return self._exceeded(limit, seconds)
 
     # --- other operations ---

@@ -179,9 +179,12 @@ class AsyncConsumer(AsyncRunnableConsumer):
                 await self._settler.settle()
             try:
                 begun = time.monotonic()
-                if await self._take(limit.idle_left) and limit.is_over_after(min(time.monotonic() - begun, self._wait)):
+                is_idle = await self._take(limit.idle_left)
+                if is_idle and not self._held_back and limit.is_over_after(min(time.monotonic() - begun, self._wait)):
                     return None
                 limit.answered()
+                if is_idle:
+                    await self._pause(self._held_back)
             except (TransientError, ChecksumMismatch) as error:
                 if not self._stopped:
                     await self._pause(limit.after(error))
