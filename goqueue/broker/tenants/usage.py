@@ -75,6 +75,7 @@ class Occupancy:
 class _LastSample:
     """The counters of a tenant when it was last sampled."""
 
+    meter: TenantMeter
     at_ns: int
     messages: int = 0
     size: int = 0
@@ -203,6 +204,9 @@ class UsageRecorder:
         self._find_topics()
         self._settle()
         self._fold_unseen()
+        for last in list(self._last.values()):
+            if self.meters.of(last.meter.tenant) is not last.meter:
+                self._end_tenant(last, now_ns)
         self._close_hours(hour)
         for one in self.meters.all():
             self._sample_tenant(one, hour, now_ns, occupied.get(one.tenant, Occupancy()))
@@ -229,7 +233,7 @@ class UsageRecorder:
             *(sum(violations.refused.values()), sum(violations.warned.values())),
         )
         if last is None:
-            last = self._last[meter.tenant] = _LastSample(now_ns, *total)
+            last = self._last[meter.tenant] = _LastSample(meter, now_ns, *total)
         elif last.mark == mark:  # as of most tenants at most times
             last.at_ns, self.rates[meter.tenant] = now_ns, _IDLE
             return
@@ -255,6 +259,7 @@ class UsageRecorder:
         open_hour.refused = _sum(open_hour.refused, violations.refused - last.refused)
         open_hour.warned = _sum(open_hour.warned, violations.warned - last.warned)
         self._last[meter.tenant] = _LastSample(
+            meter,
             now_ns,
             *total,
             meter.consumed_messages,
@@ -265,6 +270,14 @@ class UsageRecorder:
         )
         if open_hour != former:
             self._changed.add(meter.tenant)
+
+    def _end_tenant(self, last: _LastSample, now_ns: int) -> None:
+        """Count what a deleted tenant got at last. Another one with its id begins with a meter of its own."""
+        tenant = last.meter.tenant
+        if (open_hour := self.hours.get(tenant)) is not None:
+            self._sample_tenant(last.meter, open_hour.hour, now_ns, Occupancy())
+        self._last.pop(tenant, None)
+        self.rates.pop(tenant, None)
 
     def _first_hour(self, tenant: str, hour: int) -> UsageHour:
         """Begin an hour of a tenant that has none; there may have been a tenant with its id before."""

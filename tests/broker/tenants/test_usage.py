@@ -236,6 +236,28 @@ def test_hours_are_closed_added_up_and_compared_with_limits() -> None:
     assert (rate.quota, rate.peak) == ("publish_rate_limit", 5.8)
 
 
+def test_consumption_stays_when_a_tenant_is_deleted_and_its_id_is_used_again() -> None:
+    life = Life()
+    tenants, clock, hour = life.running.broker.tenants, life.running.clock, life.running.clock.now_ns() // HOUR_NS
+    assert tenants is not None
+    for round_number in (1, 2):
+        life.running.create("acme.t")
+        meter = life.meters.of("acme")
+        assert meter is not None
+        for messages in (70, 30):
+            meter.count_consumed(messages, 10 * messages)
+            if messages == 70:
+                life.recorder.sample(hour, clock.monotonic_ns(), {"acme": Occupancy(1000, 1, 1)})
+        run_work(tenants.delete("acme", lambda _: None), life.running.flush)
+        if round_number == 1:
+            life.sample()
+        run_work(tenants.create(TenantRecord(id="acme", name="acme"), ""), life.running.flush)
+        life.sample()
+        found = life.recorder.hours["acme"]
+        assert (found.consumed_messages, found.consumed_bytes) == (100 * round_number, 1000 * round_number)
+        assert (found.storage_bytes, found.topics, found.partitions) == (0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("record", "text"),
     [
