@@ -28,7 +28,7 @@ class LeaseDescription(msgspec.Struct, frozen=True):
     """Seconds until the retry after a nack without a delay; None if the next failure dead-letters it."""
 
 
-class PollHead(msgspec.Struct, frozen=True):
+class PollHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """The JSON head of the answer."""
 
     generation: int

@@ -133,7 +133,7 @@ def member_frame(message: frame.StoredMessage) -> bytes:
 
 def test_no_leases_are_an_empty_list(member: Member) -> None:
     assert leases(member.polled({"accept": f"{LEASES}, application/json"})) == (
-        {"generation": 1, "rebalance_required": False, "leases": []},
+        {"generation": 1, "rebalance_required": False, "leases": [], "retry_after": 0.0},
         [],
     )
 
