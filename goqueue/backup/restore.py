@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry
 from goqueue.backup.pieces import check_piece, piece_of
 from goqueue.backup.target import BackupTarget
-from goqueue.errors import DataDirectoryInUse, RestoreImpossible
+from goqueue.errors import BackupDamaged, DataDirectoryInUse, RestoreImpossible
 from goqueue.quantities import format_size
 from goqueue.storage.disk import Disk, file_size, read_all, remove_files, replace_file
 from goqueue.storage.layout import FORMAT_VERSION, RESTORING, check_name
@@ -67,7 +67,7 @@ def _refuse_used(disk: Disk, manifest: Manifest, path: str) -> bool:
         other = marker.removeprefix(RESTORING).decode("ascii", "replace").strip()
         raise RestoreImpossible(
             f"a restore of another backup was interrupted in {path}: {other}",
-            hint=f"restore that one, or {hint}",
+            hint=f"restore that one, remove {path}, or {hint}",
         )
     raise RestoreImpossible(f"{path} is not empty: it holds {', '.join(sorted(names)[:3])}", hint=hint)
 
@@ -90,10 +90,22 @@ def restore_backup(
             raise DataDirectoryInUse(f"{path} was restored by another process meanwhile")
         disk.make_directory(f"{path}/logs")
         for log in manifest.logs:
-            restore_log(disk, target, f"{path}/logs/{log.name}", log, progress)
+            try:
+                restore_log(disk, target, f"{path}/logs/{log.name}", log, progress)
+            except BackupDamaged as error:
+                raise _unusable(error, target, log, path) from None
         replace_file(disk, f"{path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
     finally:
         lock.release()
+
+
+def _unusable(error: BackupDamaged, target: BackupTarget, log: LogEntry, path: str) -> BackupDamaged:
+    """Return an error that also says which log it is about, and how to go on."""
+    hint = (
+        f"another backup may be sound: `goqueue backup list --from {target}` shows all, `goqueue backup verify --from "
+        f"{target} --backup ID` reads one; remove {path} before you restore another"
+    )
+    return BackupDamaged(f"log {log.name} cannot be restored: {error.sentence}", hint=hint, **error.details)
 
 
 def restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress) -> None:

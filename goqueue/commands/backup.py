@@ -97,7 +97,12 @@ def _manifest(target: "DirectoryTarget", name: str | None) -> "Manifest":
         if not ids:
             raise BackupNotFound(f"there is no backup in {target}", hint="name another directory")
         name = ids[-1]
-    return load_manifest(target, name)
+    try:
+        return load_manifest(target, name)
+    except BackupNotFound as error:  # the broker that the usual hint needs may be what is to be restored
+        if (error.hint or "").startswith("did you mean"):
+            raise
+        raise BackupNotFound(error.sentence, hint=f"`goqueue backup list --from {target}` shows all") from None
 
 
 @output_flags

@@ -6,7 +6,7 @@ import pytest
 
 from goqueue.backup.catalog import BackupCatalog
 from goqueue.backup.target import DirectoryTarget
-from goqueue.errors import BackupNotFound, BackupTargetInvalid, FormatUnsupported, RestoreImpossible
+from goqueue.errors import BackupDamaged, BackupNotFound, BackupTargetInvalid, FormatUnsupported, RestoreImpossible
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.retention import plan_retention
 from goqueue.storage.store import Store
@@ -203,7 +203,7 @@ def test_damaged_source_is_copied_as_it_is_and_told() -> None:
 def test_restore_and_target_refuse_directories_of_others() -> None:
     disk, clock = FaultyDisk(), ManualClock()
     store = filled(disk, clock)
-    back_up(disk, store)
+    manifest = back_up(disk, store)
     back_up(disk, store, 1)
     with pytest.raises(RestoreImpossible, match="/data is not empty"):
         restore(disk, path=DATA)
@@ -211,6 +211,12 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
     with pytest.raises(RestoreImpossible, match="another backup was interrupted"):
         restore(disk)
     restore(disk, 1)
+    (piece, *_) = next(log for log in manifest.logs if log.name == "t/0").segments[0].pieces
+    disk.flip(f"{TARGET}/objects/{piece.sha256[:2]}/{piece.sha256}", 100)
+    with pytest.raises(BackupDamaged, match=r"log t/0 cannot be restored: object .* is damaged") as refused:
+        restore(disk, path="/half")
+    assert f"list --from {TARGET}" in str(refused.value.hint)
+    assert "remove /half" in str(refused.value.hint)
     disk.write_file("/other/mail", b"")
     with pytest.raises(BackupTargetInvalid, match="holds no backups but 'mail'"):
         DirectoryTarget(disk, "/other").open("this test")

@@ -73,6 +73,8 @@ def test_restored_broker_continues_where_the_cut_was(tmp_path: Path) -> None:
         (verified,) = rows(admin(running.url, "backup", "verify", "-o", "json"))
         assert (verified["id"], verified["verification"]["problems"]) == (made["id"], 0)
     assert "is sound" in goqueue("backup", "verify", "--from", target).err
+    for words in (("backup", "verify"), ("restore", "--data-dir", str(tmp_path / "new"))):
+        assert f"`goqueue backup list --from {target}`" in goqueue(*words, "--from", target, "--backup", "nix").err
     shutil.rmtree(data)
     planned = goqueue("restore", "--from", target, "--data-dir", str(data), "--dry-run")
     assert made["id"] in planned.err
