@@ -1,6 +1,7 @@
 """The table of gRPC methods and their endpoints in `docs/grpc.md`."""
 
-from goqueue.rpc.endpoints import endpoints_of, services
+from goqueue.rpc.endpoints import endpoints_of
+from goqueue.rpc.stubs import services
 
 _BEGIN, _END = "<!-- methods -->\n", "<!-- end of methods -->\n"
 _SHAPES = {

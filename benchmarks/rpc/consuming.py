@@ -33,10 +33,11 @@ def _consumed(group: str, count: int) -> Any:
     """Return what receives so many messages and returns the seconds until all are acknowledged."""
 
     async def run(channel: Any) -> float:
-        from goqueue.rpc.v1 import ack_pb2, ack_pb2_grpc, consume_pb2, consume_pb2_grpc  # noqa: PLC0415
+        from goqueue.rpc.stubs import Stub  # noqa: PLC0415
+        from goqueue.rpc.v1 import ack_pb2, consume_pb2  # noqa: PLC0415
 
-        consumer: Any = consume_pb2_grpc.ConsumeServiceStub(channel)  # type: ignore[no-untyped-call]
-        acks: Any = ack_pb2_grpc.AckServiceStub(channel)  # type: ignore[no-untyped-call]
+        consumer = Stub(channel, "ConsumeService")
+        acks = Stub(channel, "AckService")
         waiting: asyncio.Queue[Any] = asyncio.Queue()
 
         async def settlements() -> AsyncIterator[Any]:
@@ -95,9 +96,10 @@ def typed(bench: Bench) -> Iterator[Sample]:
 
 def _read(*, frames: bool) -> Any:
     async def run(channel: Any) -> float:
-        from goqueue.rpc.v1 import consume_pb2, consume_pb2_grpc  # noqa: PLC0415
+        from goqueue.rpc.stubs import Stub  # noqa: PLC0415
+        from goqueue.rpc.v1 import consume_pb2  # noqa: PLC0415
 
-        consumer: Any = consume_pb2_grpc.ConsumeServiceStub(channel)  # type: ignore[no-untyped-call]
+        consumer = Stub(channel, "ConsumeService")
         start = time.perf_counter()
         async for _ in consumer.Consume(consume_pb2.ConsumeRequest(topic=TOPIC, frames=frames, until_end=True)):
             pass

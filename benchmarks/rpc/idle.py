@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from benchmarks.harness.suite import Bench, Figure, Sample, measurement
 from benchmarks.rpc.broker import RpcBroker, rpc_broker
@@ -47,10 +46,11 @@ def _waiting(broker: RpcBroker, count: int) -> Iterator[None]:
     """Hold streams that wait for messages of a topic without any."""
     import grpc  # noqa: PLC0415 - as in the broker
 
-    from goqueue.rpc.v1 import consume_pb2, consume_pb2_grpc  # noqa: PLC0415
+    from goqueue.rpc.stubs import Stub  # noqa: PLC0415
+    from goqueue.rpc.v1 import consume_pb2  # noqa: PLC0415
 
     with grpc.insecure_channel(broker.rpc_address) as channel:
-        consumer: Any = consume_pb2_grpc.ConsumeServiceStub(channel)  # type: ignore[no-untyped-call]
+        consumer = Stub(channel, "ConsumeService")
         request = consume_pb2.ConsumeRequest(topic="quiet")
         streams = [consumer.Consume(request) for _ in range(count)]
         for stream in streams:

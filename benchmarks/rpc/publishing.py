@@ -28,7 +28,7 @@ def publish(request: Any, times: int) -> Callable[[Any], Awaitable[float]]:
     """Return what sends a batch so many times on a stream and returns the seconds until all are answered."""
 
     async def run(channel: Any) -> float:
-        from goqueue.rpc.v1 import publish_pb2_grpc  # noqa: PLC0415
+        from goqueue.rpc.stubs import Stub  # noqa: PLC0415
 
         room = asyncio.Semaphore(UNDER_WAY)
 
@@ -38,7 +38,7 @@ def publish(request: Any, times: int) -> Callable[[Any], Awaitable[float]]:
                 yield request
 
         start, answered = time.perf_counter(), 0
-        stub: Any = publish_pb2_grpc.PublishServiceStub(channel)  # type: ignore[no-untyped-call]
+        stub = Stub(channel, "PublishService")
         async for response in stub.PublishBatches(requests()):
             assert not response.error.reason, response.error
             answered += 1
@@ -78,13 +78,14 @@ def typed(bench: Bench) -> Iterator[Sample]:
     Figure("ms", "99 of 100 within", less_is_better=True),
 )
 def calls(bench: Bench) -> Iterator[Sample]:
-    from goqueue.rpc.v1 import publish_pb2, publish_pb2_grpc  # noqa: PLC0415
+    from goqueue.rpc.stubs import Stub  # noqa: PLC0415
+    from goqueue.rpc.v1 import publish_pb2  # noqa: PLC0415
 
     request = publish_pb2.PublishRequest(topic=TOPIC, value=bench.random.randbytes(VALUE_BYTES))
     count = bench.size(20_000, 4_000) // CALLS
 
     async def run(channel: Any) -> Answers:
-        stub: Any = publish_pb2_grpc.PublishServiceStub(channel)  # type: ignore[no-untyped-call]
+        stub = Stub(channel, "PublishService")
         times: list[float] = []
 
         async def caller() -> None:

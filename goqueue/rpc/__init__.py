@@ -7,5 +7,6 @@ transcoding  messages as parameters, queries and JSON bodies, and answers as mes
 endpoints    methods that are one endpoint each, found by the option `endpoint` in the `.proto` files
 publishing, consuming, subscribing, settling, positions, transactions, administration
              methods that stream, or that differ from the endpoint that answers them
-proto, v1    the `.proto` files, and the stubs that are generated from them (`make fmt`)
+stubs        the services, for programs in Python
+proto, v1    the `.proto` files, and the messages that are generated from them (`make fmt`)
 """

@@ -9,48 +9,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from goqueue.api.table import ENDPOINTS
 from goqueue.rpc.session import CallSession, Unary, path_of
 from goqueue.rpc.status import invalid_request
 from goqueue.rpc.transcoding import INTEGERS, fill, to_json
-from goqueue.rpc.v1 import (
-    ack_pb2,
-    admin_pb2,
-    consume_pb2,
-    delayed_pb2,
-    health_pb2,
-    offset_pb2,
-    options_pb2,
-    publish_pb2,
-    schema_pb2,
-    topic_pb2,
-    transaction_pb2,
-)
+from goqueue.rpc.v1 import options_pb2
 
-FILES = (
-    publish_pb2,
-    consume_pb2,
-    ack_pb2,
-    offset_pb2,
-    topic_pb2,
-    delayed_pb2,
-    transaction_pb2,
-    schema_pb2,
-    admin_pb2,
-    health_pb2,
-)
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _RENAMED = {"producer": "producer_id"}
 """Fields of other names than the parameters of the path."""
-
-
-def services() -> Iterator[ServiceDescriptor]:
-    """Yield all services of the package."""
-    for file in FILES:
-        yield from file.DESCRIPTOR.services_by_name.values()
 
 
 def endpoints_of(method: MethodDescriptor) -> list[str]:

@@ -30,10 +30,10 @@ from goqueue.limits import (
     TLS_HANDSHAKE_SECONDS,
 )
 from goqueue.rpc.bridge import LoopBridge
-from goqueue.rpc.endpoints import services
 from goqueue.rpc.methods import handlers
 from goqueue.rpc.session import SessionRegistry
 from goqueue.rpc.stored_messages import MessageReader
+from goqueue.rpc.stubs import services
 
 _log = logging.getLogger("goqueue.rpc")
 

@@ -9,9 +9,10 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from goqueue.rpc import administration, consuming, positions, publishing, settling, subscribing, transactions
-from goqueue.rpc.endpoints import endpoint_method, services
+from goqueue.rpc.endpoints import endpoint_method
 from goqueue.rpc.session import CallSession, SessionRegistry
 from goqueue.rpc.stored_messages import MessageReader
+from goqueue.rpc.stubs import services
 
 SPECIAL: dict[str, Any] = {
     "PublishService.Publish": publishing.publish,

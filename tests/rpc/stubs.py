@@ -9,18 +9,7 @@ import pytest
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from goqueue.rpc.v1 import (
-    ack_pb2_grpc,
-    admin_pb2_grpc,
-    consume_pb2_grpc,
-    delayed_pb2_grpc,
-    health_pb2_grpc,
-    offset_pb2_grpc,
-    publish_pb2_grpc,
-    schema_pb2_grpc,
-    topic_pb2_grpc,
-    transaction_pb2_grpc,
-)
+from goqueue.rpc.stubs import Stub
 from goqueue.testing.broker import LocalBroker
 
 Metadata = tuple[tuple[str, str], ...]
@@ -31,16 +20,16 @@ class Stubs:
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.channel = channel
-        self.acks: Any = ack_pb2_grpc.AckServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.admin: Any = admin_pb2_grpc.AdminServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.consume: Any = consume_pb2_grpc.ConsumeServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.delayed: Any = delayed_pb2_grpc.DelayedServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.health: Any = health_pb2_grpc.HealthServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.offsets: Any = offset_pb2_grpc.OffsetServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.publish: Any = publish_pb2_grpc.PublishServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.schemas: Any = schema_pb2_grpc.SchemaServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.topics: Any = topic_pb2_grpc.TopicServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.transactions: Any = transaction_pb2_grpc.TransactionServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.acks = Stub(channel, "AckService")
+        self.admin = Stub(channel, "AdminService")
+        self.consume = Stub(channel, "ConsumeService")
+        self.delayed = Stub(channel, "DelayedService")
+        self.health = Stub(channel, "HealthService")
+        self.offsets = Stub(channel, "OffsetService")
+        self.publish = Stub(channel, "PublishService")
+        self.schemas = Stub(channel, "SchemaService")
+        self.topics = Stub(channel, "TopicService")
+        self.transactions = Stub(channel, "TransactionService")
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from docs.proto_stubs import PROTO, STUBS, generate
+from docs.proto_stubs import PROTO, MESSAGES, generate
 from goqueue import errors
 from goqueue.api.http.error_responses import status_of
 from goqueue.api.table import ENDPOINTS
 from goqueue.rpc import status
-from goqueue.rpc.endpoints import endpoints_of, services
+from goqueue.rpc.endpoints import endpoints_of
 from goqueue.rpc.methods import SPECIAL
+from goqueue.rpc.stubs import services
 from goqueue.rpc.transcoding import JSON_NAMES
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import create, read
@@ -66,7 +67,7 @@ def test_every_error_of_an_endpoint_has_a_status() -> None:
 
 
 def test_stubs_are_those_of_the_files() -> None:
-    assert {path.name: path.read_text() for path in STUBS.glob("*.py*")} == generate()
+    assert {path.name: path.read_text() for path in MESSAGES.glob("*.py*")} == generate()
 
 
 def test_files_keep_their_style_and_what_was_released() -> None:

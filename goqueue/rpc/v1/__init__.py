@@ -1,1 +1,1 @@
-"""Generated from the `.proto` files by `make fmt`: messages and stubs of the package `goqueue.v1`."""
+"""Generated from the `.proto` files by `make fmt`: the messages of the package `goqueue.v1`."""
