@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from docs.proto_stubs import PROTO, MESSAGES, generate
+from docs.proto_stubs import MESSAGES, PROTO, generate
 from goqueue import errors
 from goqueue.api.http.error_responses import status_of
 from goqueue.api.table import ENDPOINTS
