@@ -39,6 +39,12 @@ def _percent(value: float) -> str:
     return f"{value:.0f} %"
 
 
+def _period(begin: str) -> str:
+    """Return when a period began: its day, or the hour of it."""
+    day, _, time = begin.partition("T")
+    return day if time.startswith("00:00") else f"{day}T{time[:5]}Z"
+
+
 def _throttled(seconds: float) -> str:
     return format_duration(round(seconds)) if seconds else "-"
 
@@ -71,11 +77,11 @@ _TESTS = (
 )
 _PERIODS = (
     Column("TENANT", "tenant_id"),
-    Column("PERIOD", "period"),
+    Column("PERIOD", "period", _period),
     Column("PUBLISHED", "published_messages", format_count),
-    Column("BYTES", "published_bytes", format_size),
+    Column("PUBLISHED-BYTES", "published_bytes", format_size),
     Column("CONSUMED", "consumed_messages", format_count),
-    Column("BYTES", "consumed_bytes", format_size),
+    Column("CONSUMED-BYTES", "consumed_bytes", format_size),
     Column("STORAGE", "storage_bytes", format_size),
     Column("TOPICS", "topics", format_count),
     Column("VIOLATIONS", "violations", lambda found: format_count(sum(found.values()))),
@@ -201,7 +207,7 @@ def compare(
         row |= {"limit_text": _amount(row, "limit"), "peak_text": _amount(row, "peak")}
     session.write(rows, _TESTS if session.for_people else ())
     if not rows:
-        session.note(f"no tenant was over these limits in the last {days} days")
+        session.note(f"no tenant was over these limits in the recorded hours of the last {days} days")
 
 
 @session_flags
@@ -224,8 +230,9 @@ def usage(
       goqueue-admin usage team-a --by hour --from -1d
       goqueue-admin usage --by month -o csv > bill.csv
 
-    Sizes are those of stored messages. BYTE-HOURS is the sum of the stored bytes at the end of each hour. Without a
-    tenant, deleted tenants are reported as well.
+    Sizes are those of stored messages. BYTE-HOURS (with -o wide) is the sum of the stored bytes at the end of each
+    hour. `--by total` adds up all from --from on, by default 30 days. Without a tenant, deleted tenants are reported as
+    well.
     """
     begins = None if start is None else format_time(parse_time_flag("--from", start))
     ends = None if end is None else format_time(parse_time_flag("--to", end))
@@ -280,13 +287,15 @@ def _change_row(
     quota = name.removeprefix("soft ")
     is_soft = quota != name
 
-    def value(quotas: "TenantQuotas") -> float | None:
-        return quotas.soft_limits.get(quota) if is_soft else getattr(quotas, quota)
+    def value(quotas: "TenantQuotas") -> int | None:
+        found = quotas.soft_limits.get(quota) if is_soft else getattr(quotas, quota)
+        return None if found is None else int(found)
 
     old, new = value(before), value(after)
     if dry_run and not is_soft:
         given = wanted.get(quota)
-        new = before.defaults.get(quota) if given is None else None if given == UNLIMITED else float(given)
+        chosen = before.defaults.get(quota) if given is None else None if given == UNLIMITED else given
+        new = None if chosen is None else int(chosen)
     result = "would change" if dry_run else "changed" if old != new else "unchanged"
     return {"quota": name, "before": old, "after": new, "result": result}
 

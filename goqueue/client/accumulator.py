@@ -25,7 +25,7 @@ from goqueue.client.delivery import BatchSlot, DueHeader, FrameFields, OffsetPie
 from goqueue.client.section_encoding import encode_section, fields_of, open_section, with_producer_header
 from goqueue.client.violations import divide_by_errors, without_messages
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import GoQueueError, RequestTimedOut
+from goqueue.errors import GoQueueError, QuotaExceeded, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
 from goqueue.partitioner import Hash, partition_of
 from goqueue.storage.frame import key_at
@@ -102,6 +102,20 @@ def topic_queues(name: str, partitions: int, hash_key: Hash, message_bytes_max: 
 
 def _queues(partitions: int, *, delayed: bool) -> list[PartitionQueue]:
     return [PartitionQueue(partition, delayed) for partition in range(partitions)]
+
+
+def _expired(batch: SendBatch, seconds: float) -> GoQueueError:
+    """Return the error of a batch that is older than the delivery timeout."""
+    count, refusal = batch.count, batch.last_refusal
+    what = f"{count} message{'' if count == 1 else 's'} for {batch.topic}/{batch.partition}"
+    was = "was" if count == 1 else "were"
+    if isinstance(refusal, QuotaExceeded) and not batch.unsure:
+        sentence = f"{what} {was} not stored within {seconds} seconds: {refusal.sentence}"
+        return QuotaExceeded(sentence, hint=refusal.hint, **refusal.details)
+    return RequestTimedOut(
+        f"{what} {was} not delivered within {seconds} seconds{f': {refusal}' if refusal else ''}",
+        hint=None if batch.sealed is None else f"{'it' if count == 1 else 'they'} may have been stored",
+    )
 
 
 class Accumulator:
@@ -298,12 +312,7 @@ class Accumulator:
         limit = int(self.rules.delivery_timeout * NANOSECONDS)
         late = [batch for batch in self.waiting() if now_ns >= batch.opened_ns + limit]
         for batch in late:
-            why = f": {batch.last_refusal}" if batch.last_refusal else ""
-            what = f"{batch.count} messages for {batch.topic}/{batch.partition}"
-            error = RequestTimedOut(
-                f"{what} were not delivered within {self.rules.delivery_timeout} seconds{why}",
-                hint=None if batch.sealed is None else "they may have been stored",
-            )
+            error = _expired(batch, self.rules.delivery_timeout)
             error.__cause__ = batch.last_refusal
             self.fail(batch, error)
         return concluded(late)

@@ -23,6 +23,7 @@ from goqueue.errors import (
     GoQueueError,
     LogFenced,
     MessageTooLarge,
+    QuotaExceeded,
     RequestTimedOut,
     TopicNotFound,
 )
@@ -293,6 +294,14 @@ def test_what_is_too_old_fails_and_says_why_it_waited() -> None:
     assert late == [batch]
     assert isinstance(batch.error, RequestTimedOut)
     assert "not reachable" in batch.error.sentence
+    batch = sender.add()
+    for error in (QuotaExceeded("full", hint="wait for retention", quota="max_storage_bytes"), None):
+        sender.dispatch.done(sender.step(), error) if error else sender.clock.advance(10)
+    sender.dispatch.next()
+    assert isinstance(batch.error, QuotaExceeded), batch.error
+    assert "1 message for t/" in batch.error.sentence
+    assert "was not stored within 10 seconds: full" in batch.error.sentence
+    assert (batch.error.hint, batch.error.details["quota"]) == ("wait for retention", "max_storage_bytes")
 
 
 def test_a_producer_id_that_is_refused_fails_what_waits_for_it() -> None:

@@ -147,7 +147,7 @@ class TenantMeter:
 
     def charge_publish(self, messages: int, size: int) -> None:
         """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
-        if self._is_full:
+        if self._storage_max is not None and (self._is_full or self.stored_bytes + size > self._storage_max):
             raise self._full(size)
         if self._in_flight_max is not None:
             held = self.in_flight_bytes
@@ -273,7 +273,7 @@ class TenantMeter:
             what = f"{row.format(used + added)} is more than tenant {quoted(self.tenant)} may have as {row.noun}"
             hint = f"ask for at most {row.format(limit)}"
         else:
-            what = f"tenant {quoted(self.tenant)} has {row.format(used)} {row.noun}, and may have {row.format(limit)}"
+            what = f"tenant {quoted(self.tenant)} has {row.format(used)} of at most {row.format(limit)} {row.noun}"
             hint = "delete some first"
         raise QuotaReached(
             f"{what}: quota {kind}",
@@ -376,11 +376,12 @@ class TenantMeter:
 
     def _full(self, size: int) -> QuotaExceeded:
         limit, kind = self._storage_max or 0, KINDS[kinds.STORAGE_BYTES]
+        room = max(0, min(limit - size, limit * _FREED_SHARE if self._is_full else limit))
         self.violations.count(kind.name, self._monotonic_ns())
         return QuotaExceeded(
             f"{kind.format(size)} cannot be stored: tenant {quoted(self.tenant)} uses {kind.format(self.stored_bytes)}"
             f" of its quota {kind.name}, {kind.format(limit)}",
-            hint=f"publishes are accepted again below {kind.format(limit * _FREED_SHARE)}: wait for retention, delete "
+            hint=f"it is accepted below {kind.format(room)}: wait for retention, delete "
             f"topics, or ask an operator: goqueue-admin quota set {self.tenant} {kind.name}=VALUE",
             quota=kind.name,
             limit=limit,
@@ -392,7 +393,7 @@ class TenantMeter:
         kind, limit = KINDS[name], self.quotas.limits[name]
         self.violations.count(name, self._monotonic_ns())
         return QuotaExceeded(
-            f"tenant {quoted(self.tenant)} has {kind.format(used)} {kind.noun}, and may have {kind.format(limit)}: "
+            f"tenant {quoted(self.tenant)} has {kind.format(used)} of at most {kind.format(limit)} {kind.noun}: "
             f"quota {name}",
             hint=f"retry after {_AMOUNT_RETRY_SECONDS} s, or ask an operator to raise it: "
             f"goqueue-admin quota set {self.tenant} {name}=VALUE",

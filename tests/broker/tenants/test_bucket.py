@@ -119,7 +119,9 @@ def test_full_storage_takes_publishes_again_only_below_95_percent() -> None:
     meter = TenantMeter("acme", Quotas({kinds.STORAGE_BYTES: 1000}), Clock())
     meter.charge_publish(1, 999)
     meter.finish_publish(1, 999, 1.0)
-    meter.charge_publish(1, 500)  # more than the quota is stored once
+    with pytest.raises(QuotaExceeded, match="max_storage_bytes"):
+        meter.charge_publish(1, 500)  # it does not fit
+    meter.charge_publish(1, 1)
     with pytest.raises(QuotaExceeded, match="max_storage_bytes"):
         meter.charge_publish(1, 1)
     for size, is_full in ((999, True), (951, True), (950, False), (999, False), (1000, True)):
