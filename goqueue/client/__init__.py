@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         SchemaReferenceInfo,
         SchemaSubjectDetails,
         SchemaSubjectInfo,
+        SchemaUse,
     )
     from goqueue.client.security_requests import AccessDecision, AccessRuleInfo, ApiKeyInfo, AuditPage, RoleInfo
     from goqueue.client.segment_requests import PartitionSegments, SegmentInfo
@@ -167,6 +168,7 @@ __all__ = [
     "SchemaSerializer",
     "SchemaSubjectDetails",
     "SchemaSubjectInfo",
+    "SchemaUse",
     "SegmentInfo",
     "SilenceInfo",
     "Stats",
@@ -219,7 +221,7 @@ _LATER = {
         "quota_requests": "QuotaTestResult QuotaUse TenantQuotas TenantUsage UsagePeriod",
         "schema_requests": (
             "RegisteredSchema RegistryStats SchemaCompatibility SchemaConfig SchemaInfo SchemaReferenceInfo "
-            "SchemaSubjectDetails SchemaSubjectInfo"
+            "SchemaSubjectDetails SchemaSubjectInfo SchemaUse"
         ),
         "security_requests": "AccessDecision AccessRuleInfo ApiKeyInfo AuditPage RoleInfo",
         "segment_requests": "PartitionSegments SegmentInfo",

@@ -107,6 +107,13 @@ class RegistryStats(msgspec.Struct, frozen=True, kw_only=True):
     max_id: int
 
 
+class SchemaUse(msgspec.Struct, frozen=True):
+    """A version of a subject that has a schema."""
+
+    subject: str
+    version: int
+
+
 class SchemaAdmin:
     """Schemas, their compatibility levels, and the registry's modes. An empty subject stands for all of them."""
 
@@ -157,6 +164,11 @@ class SchemaAdmin:
     def schema_by_id(self, number: int) -> ApiRequest[SchemaInfo]:
         """Return the schema with an id, as messages have it."""
         return json_request("GET", f"/schemas/ids/{number}", SchemaInfo)
+
+    @operation
+    def schema_uses(self, number: int, *, deleted: bool = False) -> ApiRequest[list[SchemaUse]]:
+        """Return the versions of subjects that have the schema with an id."""
+        return json_request("GET", with_query(f"/schemas/ids/{number}/versions", deleted=deleted), list[SchemaUse])
 
     @operation
     def register_schema(

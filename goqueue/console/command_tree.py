@@ -1,6 +1,7 @@
 """The commands of a program: declared as rows, and loaded when they are used."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.session import root_callback
+from goqueue.limits import OFFSET_MAX
 from goqueue.nearest import nearest
 
 
@@ -151,7 +153,10 @@ def _command_elsewhere(program: Program, words: list[str]) -> str | None:
 
 
 class _Command(TyperCommand):
-    """A command whose usage shows required arguments without braces."""
+    """A command whose usage shows required arguments without braces, and whose help leaves out the largest offset."""
+
+    def get_help(self, ctx: Any) -> str:
+        return re.sub(rf"\b(\d+)<=x<={OFFSET_MAX}\b", r"x>=\1", super().get_help(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]

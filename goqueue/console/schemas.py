@@ -2,8 +2,10 @@
 
 import difflib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 LEVELS = (
@@ -55,7 +57,25 @@ def _is_short_leaf(value: Any) -> bool:
 def schema_differences(before: str, after: str, titles: tuple[str, str] = ("", "")) -> list[str]:
     """Return a unified diff of two texts; none if they do not differ.
 
-    Commas at the ends of lines are left out: a member that was added would change the line before it.
+    Commas at the ends of lines are not compared: a member that was added would change the line before it.
     """
-    former, latter = ([line.rstrip(",") for line in schema_lines(text)] for text in (before, after))
-    return list(difflib.unified_diff(former, latter, *titles, lineterm=""))
+    former, latter = schema_lines(before), schema_lines(after)
+    old, new = ([line.rstrip(",") for line in lines] for lines in (former, latter))
+    return list(_whole_lines(difflib.unified_diff(old, new, *titles, lineterm=""), former, latter))
+
+
+def _whole_lines(differences: Iterator[str], former: list[str], latter: list[str]) -> Iterator[str]:
+    """Yield a diff with the commas of its texts; a line that both have is that of the latter."""
+    yield from islice(differences, 2)
+    old = new = 0
+    for line in differences:
+        if found := re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)", line):
+            old, new = int(found[1]) - 1, int(found[2]) - 1
+            yield line
+        elif line.startswith("-"):
+            yield f"-{former[old]}"
+            old += 1
+        else:
+            yield line[0] + latter[new]
+            new += 1
+            old += line[0] == " "

@@ -89,12 +89,18 @@ def describe(
     with doing(f"describe schema {subject or number}"), session.client() as client, suggesting(client, subject or ""):
         if number is not None:
             row = _row(client.schema_by_id(number)) | {"id": number, "name": str(number)}
+            uses = client.schema_uses(number, deleted=True)
+            row["versions"] = [struct_to_row(one) for one in uses]
+            if uses:
+                row |= {"subject": uses[0].subject, "version": uses[0].version}
         else:
             row = _row(client.schema(subject or "", wanted, deleted=deleted))
     session.write([row], _VERSION)
     if session.for_people:
         terminal.write("\n")
         terminal.write_lines(schema_lines(row["schema"]))
+        for one in row.get("versions", [])[1:]:
+            terminal.say(f"version {one['version']} of {one['subject']} has this schema as well")
         for one in row["references"]:
             terminal.say(f"{one['name']} is version {one['version']} of {one['subject']}")
 

@@ -83,14 +83,18 @@ def _mode_tone(one: "SchemaSubjectInfo") -> str:
     return "muted" if one.mode == _NORMAL_MODE else "warn"
 
 
+def _counted(number: int, noun: str) -> LabeledNumber:
+    return LabeledNumber(formats.count(number), noun if number == 1 else f"{noun}s")
+
+
 def registry_numbers(
     subjects: "Sequence[SchemaSubjectInfo] | None", level: str | None, mode: str | None
 ) -> list[LabeledNumber]:
     found = []
     if subjects is not None:
         live = [one for one in subjects if one.versions]
-        found.append(LabeledNumber(formats.count(len(live)), "subjects"))
-        found.append(LabeledNumber(formats.count(sum(one.versions for one in live)), "versions"))
+        found.append(_counted(len(live), "subject"))
+        found.append(_counted(sum(one.versions for one in live), "version"))
         kinds = sorted({one.schema_type for one in live})
         found += [LabeledNumber(formats.count(sum(one.schema_type == kind for one in live)), kind) for kind in kinds]
         gone = len(subjects) - len(live)
@@ -133,7 +137,7 @@ def subject_numbers(told: "SchemaSubjectDetails | None", topics: TopicConfigs) -
             "its own level" if told.own_compatibility else "for all subjects",
             _LEVEL_TONES.get(told.compatibility, ""),
         ),
-        LabeledNumber(formats.count(live), "versions"),
+        _counted(live, "version"),
     ]
     if live < len(told.versions):
         found.append(LabeledNumber(formats.count(len(told.versions) - live), "deleted", "muted"))
