@@ -228,17 +228,23 @@ def restore(
     moment = None if until is None else parse_time_flag("--until", until)
     with doing(f"restore topic {topic}"), session.client() as client:
         found = client.restore_topic(name, topic, new_name, until=moment, offsets=offsets, dry_run=dry_run)
-        state, problem = "planned", None
+        state, problem, size = "planned", None, None
         if not dry_run:
             restored = _follow(session, client, client.backup(name)).restore
             state, problem = ("unknown", None) if restored is None else (restored.state, restored.problem)
+            size = None if restored is None else restored.bytes
     columns = (
         Column("TOPIC", "name"),
         Column("PARTITIONS", "partitions", format_count),
         Column("SIZE", "bytes", format_size),
         Column("STATE", "state"),
     )
-    session.write([{**struct_to_row(found), "state": state}], columns)
+    row = {**struct_to_row(found), "state": state}
+    session.write([row if size is None else {**row, "bytes": size}], columns)
+    if size == 0 and found.bytes:
+        session.note(f"topic {found.name} is empty: nothing in the backup comes before the cut")
+    elif size is None and (until or offsets):
+        session.note("SIZE is that in the backup, before it is cut")
     if problem is not None:
         terminal.say_error(f"topic {found.name} was not restored", cause=problem)
         raise typer.Exit(exit_codes.FAILED)

@@ -32,6 +32,7 @@ class TopicRestoreJson(Struct, kw_only=True):
     topic: Annotated[str, Meta(description="The name of the new topic.")]
     state: RunState
     problem: str | None
+    bytes: Annotated[int | None, Meta(description="Of the new topic, once it is complete.")]
 
 
 class BackupJson(Struct, kw_only=True):
@@ -140,7 +141,9 @@ async def describe(call: ApiCall) -> BackupJson:
         return _running(run)
     found = _stored(await runner.summary(name), runner.current)
     if (restored := runner.restores.get(name)) is not None:
-        found.restore = TopicRestoreJson(topic=restored.topic, state=restored.state, problem=restored.problem)
+        found.restore = TopicRestoreJson(
+            topic=restored.topic, state=restored.state, problem=restored.problem, bytes=restored.restored_bytes
+        )
     return found
 
 

@@ -37,6 +37,8 @@ class TopicRestoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """running, complete, failed or cancelled."""
     problem: str | None = None
+    bytes: int | None = None
+    """Size of the new topic, once it is complete."""
 
 
 class TopicRestoreResult(msgspec.Struct, frozen=True, kw_only=True):

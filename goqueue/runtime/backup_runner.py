@@ -60,6 +60,8 @@ class BackupRun:
     verification: Verification | None = None
     topic: str = ""
     """The name that a restored topic gets."""
+    restored_bytes: int | None = None
+    """Size of the restored topic, once it is complete: less than that in the backup where it was cut."""
     restore: "Callable[[BackupRun], Awaitable[None]] | None" = None
     began: float = field(default_factory=time.monotonic)
 

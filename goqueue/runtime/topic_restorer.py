@@ -72,6 +72,7 @@ class TopicRestorer:
             await self._runner.run_job(partial(self._write, restore, run, directory))
             runtime.refuse_while_stopping()
             await runtime.perform(adopt_topic(runtime.broker, runtime.store, runtime.disk, restore.spec, directory))
+            run.restored_bytes = runtime.broker.topics[restore.spec.name].size
         finally:
             await self._runner.run_job(partial(remove_tree, runtime.disk, self._directory))
 

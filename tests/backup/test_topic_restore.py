@@ -137,7 +137,11 @@ def test_topic_is_restored_into_a_running_broker_under_another_name(tmp_path: Pa
         polled = member.ask("GET", f"/poll?member_id={member.id}&max_messages=9&timeout=5s").json["messages"]
         assert {one["value"] for one in polled} >= {"a", "b"}
         assert not (tmp_path / "data" / "restoring").exists()
-        assert admin(running.url, *words, "--as", "x", "--until", "2001-01-01T00:00:00Z").code == 0
+        cut = (*words, "--until", "2001-01-01T00:00:00Z")
+        assert "before it is cut" in admin(running.url, *cut, "--as", "x", "--dry-run").err
+        (empty,) = rows(admin(running.url, *cut, "--as", "x", "-o", "json"))
+        assert empty["bytes"] == 0 < planned["bytes"]
+        assert "topic y is empty" in admin(running.url, *cut, "--as", "y").err
         assert read(running.url, "x") == []
     with broker(tmp_path) as running:
         assert [one["value"] for one in read(running.url, "before")] == ["a", "b", "goes on"]
