@@ -58,6 +58,16 @@ _REFUSED_NAMED_MAX = 3  # in one sentence; the details have more
 
 
 @finding_rule("critical")
+def data_directory_gone(facts: BrokerFacts) -> FindingStream:
+    if facts.gone_directory is not None:
+        yield Finding(
+            facts.gone_directory,
+            "the data directory was removed or replaced while the broker runs: what it stores is lost when it stops",
+            "stop publishing, consume what is left, and restart the broker",
+        )
+
+
+@finding_rule("critical")
 def writes_refused(facts: BrokerFacts) -> FindingStream:
     if facts.refusal is None:
         return

@@ -76,7 +76,9 @@ def _conditions(facts: BrokerFacts) -> dict[str, int]:
 
 
 CHECKS: tuple[DoctorCheck, ...] = (
-    DoctorCheck("disk", _disk, (broker.writes_refused, broker.disk_filling, broker.disk_full_soon)),
+    DoctorCheck(
+        "disk", _disk, (broker.data_directory_gone, broker.writes_refused, broker.disk_filling, broker.disk_full_soon)
+    ),
     DoctorCheck(
         "logs",
         lambda facts: f"all {format_count(facts.partitions, 'partition')} accept messages",

@@ -319,6 +319,8 @@ class BrokerFacts:
     process: ProcessFacts = field(default_factory=ProcessFacts)
     tls: TlsFacts | None = None
     """None if the broker listens without TLS."""
+    gone_directory: str | None = None
+    """Path of the data directory, if the directory that the broker opened there was removed or replaced."""
     backups: BackupFacts | None = None
     """None without a target for backups."""
     refused: tuple[str, ...] = ()

@@ -176,6 +176,7 @@ class DoctorFactsCollector:
         runtime, slices = self._runtime, TimeSlices()
         lately = recent_rates(self._history)
         disk = await self._perform(partial(self._disk_facts, lately.disk_growth))
+        gone_directory = await self._perform(partial(_gone_directory, runtime))
         used_files = await self._perform(open_files)
         logs, late = _LogFacts(runtime), list[DelayedFacts]()
         for topic, partition in runtime.broker.partitions():
@@ -188,6 +189,7 @@ class DoctorFactsCollector:
             uptime_seconds=(runtime.clock.monotonic_ns() - runtime.began_ns) / NANOSECONDS,
             partitions=logs.count,
             disk=disk,
+            gone_directory=gone_directory,
             process=self._process(lately, used_files, logs.newest_ns),
             tls=self._tls(),
             backups=None if self._backups is None else await self._backups(),
@@ -336,6 +338,13 @@ def _damages(runtime: Runtime) -> Iterator[DamagedRange]:
             continue
         told.add((name, damage.first_offset))
         yield DamagedRange(log=name, path=path, damage=damage)
+
+
+def _gone_directory(runtime: Runtime) -> str | None:
+    """Return the path of a data directory that is not there any more."""
+    with suppress(GoQueueError):  # a directory that cannot be looked at may still be there
+        return None if runtime.store.is_in_place() else runtime.store.path
+    return None
 
 
 def _clock_doubt(runtime: Runtime) -> ClockJump | None:

@@ -82,6 +82,10 @@ class File(Protocol):
 class Lock(Protocol):
     def release(self) -> None: ...
 
+    def is_in_place(self) -> bool:
+        """Return whether its file still has its path: another process may have removed the directory."""
+        ...
+
 
 class Disk(Protocol):
     def open(self, path: str, mode: Mode) -> File: ...
@@ -287,17 +291,26 @@ class SystemFile:
 class SystemLock:
     """An advisory lock: the kernel releases it when the process ends, however it ends."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
         self._descriptor = descriptor
 
-    def take(self, path: str, owner: str) -> None:
+    def take(self, owner: str) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._descriptor, 500, 0).decode("utf-8", "replace").strip() or "another process"
-            raise directory_in_use(path, holder) from None
+            raise directory_in_use(self._path, holder) from None
         os.pwrite(self._descriptor, owner.encode(), 0)  # before the old name is cut off: the disk may be full
         os.ftruncate(self._descriptor, len(owner.encode()))
+
+    def is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise_translated(error, self._path)
 
     def release(self) -> None:
         if self._descriptor >= 0:
@@ -385,9 +398,9 @@ class SystemDisk:
 
     def lock(self, path: str, owner: str) -> SystemLock:
         with _translated(path):
-            lock = SystemLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+            lock = SystemLock(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
             try:
-                lock.take(path, owner)
+                lock.take(owner)
             except BaseException:
                 lock.release()
                 raise

@@ -309,6 +309,10 @@ class Store:
         """See whether the disk takes writes, and make the reserve if there is none. Raises if not. On any thread."""
         self.reserve.make()
 
+    def is_in_place(self) -> bool:
+        """Return whether the directory still is where it was opened, and was neither removed nor replaced."""
+        return self._lock.is_in_place()
+
     def close(self) -> None:
         """Write what is left, and leave the marker of a clean stop. No job may be running any more."""
         if self._is_closed:
@@ -332,7 +336,9 @@ class Store:
             }
             _answer(self.logs.values(), [chunk for log in self.logs.values() for chunk in log.close()])
             self.resources.flusher.flush()
-            write_checkpoint(self._disk, f"{self.path}/clean", logs=states, stopped_ns=self.resources.clock.now_ns())
+            if self.is_in_place():  # another directory may have its path by now, and these states are not of its logs
+                now_ns = self.resources.clock.now_ns()
+                write_checkpoint(self._disk, f"{self.path}/clean", logs=states, stopped_ns=now_ns)
         finally:
             self._lock.release()
 

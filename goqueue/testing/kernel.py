@@ -280,6 +280,10 @@ class FaultyLock:
         self._kernel = kernel
         self._content: FileContent | None = content
 
+    def is_in_place(self) -> bool:
+        with self._kernel.mutex:
+            return self._content is not None and bool(self._content.names)
+
     def release(self) -> None:
         with self._kernel.mutex:
             if self._content is not None:

@@ -93,6 +93,7 @@ def test_restored_broker_continues_where_the_cut_was(tmp_path: Path) -> None:
         after_cut.url = running.url
         gone = after_cut.ask("POST", "/heartbeat", {"member_id": after_cut.id, "generation": after_cut.generation})
         assert gone.code == "member_unknown"
+        assert "data_directory_gone" not in ask(running.url, "GET", "/doctor").body.decode()
         (again,) = rows(admin(running.url, "backup", "create", "-o", "json"))
         assert again["new_bytes"] < made["bytes"], "what is restored needs no second copy"
         deleted = admin(running.url, "backup", "delete", made["id"], "--yes", "-o", "json")
@@ -186,3 +187,9 @@ def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
         assert not (tmp_path / "backups").exists()
         findings = {one["code"]: one for one in ask(running.url, "GET", "/doctor").json["findings"]}
         assert findings["backup_target_gone"]["severity"] == "critical"
+        shutil.rmtree(tmp_path / "data")
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "lock").touch()
+        findings = {one["code"]: one for one in ask(running.url, "GET", "/doctor").json["findings"]}
+        assert findings["data_directory_gone"]["subject"] == str(tmp_path / "data")
+    assert not (tmp_path / "data" / "clean").exists(), "it would be of other logs"

@@ -642,6 +642,7 @@ ILL = BrokerFacts(
     quotas=(QuotaFacts(tenant="a", quota="max_topics", used=9, limit=9, percent=100, throttled_seconds=900),),
     refused=("a/3",),
     refusal="the disk is full",
+    gone_directory="/data",
     shut=(UnwritableLog(log="a/0", reason="x"), UnwritableLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", damage=Damage(0, 1, 0, 1, "zeros")),),
     start=StartFacts(
