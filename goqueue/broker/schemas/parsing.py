@@ -46,8 +46,10 @@ class SchemaParser:
     """Parses what clients send, and versions of the state."""
 
     def __init__(self) -> None:
-        self._parsed: OrderedDict[int, ParsedSchema] = OrderedDict()
-        """By id, the last used at the end."""
+        self._parsed: OrderedDict[int, tuple[SchemaSource, ParsedSchema]] = OrderedDict()
+        """By id with their texts, the last used at the end. A version that was deleted and registered again has the
+        same id, and may refer to other texts.
+        """
 
     def check(self, state: RegistryState, given: SchemaContent, *, normalize: bool) -> Work[CheckedSchema]:
         """Parse a schema and return it as it is stored. Raises SchemaInvalid."""
@@ -65,22 +67,28 @@ class SchemaParser:
         if level is CompatibilityLevel.NONE or not earlier:
             return []
         needed = earlier if level.is_transitive else earlier[-1:]
-        known = [self._parsed.get(one.id) or source_of(state, one.content) for one in needed]
+        sources = [source_of(state, one.content) for one in needed]
+        known = [self._known(one.id, source) for one, source in zip(needed, sources, strict=True)]
         answer: tuple[list[ParsedSchema], list[str]] = yield partial(_compared, level, new, known)
         parsed, messages = answer
-        for record, schema in zip(needed, parsed, strict=True):
-            self._keep(record.id, schema)
+        for record, source, schema in zip(needed, sources, parsed, strict=True):
+            self._keep(record.id, source, schema)
         return messages
 
     def encoded(self, state: RegistryState, record: VersionRecord) -> Work[str]:
         """Return a file of Protobuf as base64 of its descriptor."""
-        known = self._parsed.get(record.id) or source_of(state, record.content)
-        answer: tuple[ParsedSchema, str] = yield partial(_encoded, known)
-        self._keep(record.id, answer[0])
+        source = source_of(state, record.content)
+        answer: tuple[ParsedSchema, str] = yield partial(_encoded, self._known(record.id, source))
+        self._keep(record.id, source, answer[0])
         return answer[1]
 
-    def _keep(self, number: int, schema: ParsedSchema) -> None:
-        self._parsed[number] = schema
+    def _known(self, number: int, source: SchemaSource) -> ParsedSchema | SchemaSource:
+        """Return a schema as it was parsed from this very text, or the text."""
+        found = self._parsed.get(number)
+        return found[1] if found is not None and found[0] == source else source
+
+    def _keep(self, number: int, source: SchemaSource, schema: ParsedSchema) -> None:
+        self._parsed[number] = source, schema
         self._parsed.move_to_end(number)
         if len(self._parsed) > PARSED_SCHEMAS_MAX:
             self._parsed.popitem(last=False)

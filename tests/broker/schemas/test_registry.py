@@ -54,6 +54,28 @@ def test_registration_is_compared_with_what_came_meanwhile() -> None:
     assert jobs == 3
 
 
+def test_new_version_is_compared_with_the_reference_of_now_where_it_was_registered_anew() -> None:
+    running = Running()
+    registry = running.broker.schemas
+
+    def register(subject: str, text: str) -> VersionRecord:
+        references = (ReferenceRecord("amount", "amount", 1),) if subject == "a" else ()
+        content = SchemaContent(kind="JSON", text=text, references=references)
+        record: VersionRecord = _do(running, registry.register(subject, content))
+        return record
+
+    old, new = '{"$ref":"amount"}', '{"$ref":"amount","title":"new"}'
+    register("amount", '{"type":"integer"}')
+    first = register("a", old)
+    register("a", new)
+    for subject in ("a", "amount"):
+        for permanent in (False, True):
+            _do(running, registry.delete_subject(subject, permanent=permanent))
+    register("amount", '{"type":"string"}')
+    assert register("a", old).id == first.id, "its text, and the names of its references are the same"
+    register("a", new)
+
+
 def test_reference_that_is_deleted_meanwhile_is_refused() -> None:
     running = Running()
     registry = running.broker.schemas
