@@ -367,10 +367,16 @@ def _jump_cause(jump: ClockJump) -> str:
     return f"when the broker started, the newest of its data was {start} old, or the clock had jumped ahead"
 
 
+def _is_short_pause(jump: ClockJump) -> bool:
+    """Return whether all is explained by a restart, or a restore, of the last hour, and no message is kept for it."""
+    has_jumped = jump.ahead_seconds - jump.start_seconds >= limits.CLOCK_JUMP_SECONDS
+    return not has_jumped and not jump.held_back and jump.start_seconds < limits.CLOCK_JUMP_HOLD_SECONDS
+
+
 @finding_rule("warning", "note")
 def clock_jumped(facts: BrokerFacts) -> FindingStream:
     jump = facts.clock_jump
-    if jump is None:
+    if jump is None or _is_short_pause(jump):
         return
     left = format_duration(round(jump.seconds_left))
     topics = (

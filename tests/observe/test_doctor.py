@@ -317,9 +317,17 @@ def test_connections_lowered_by_the_file_limit_are_a_note() -> None:
     ],
 )
 def test_clock_jump_is_distinguished_from_a_start_after_a_pause(start: float, sentence: str) -> None:
-    doubt = ClockJump(ahead_seconds=300, start_seconds=start, seconds_left=1800, percent=10)
+    doubt = ClockJump(ahead_seconds=300, start_seconds=start, seconds_left=1800, percent=10, held_back=("a",))
     (finding,) = found(BrokerFacts(uptime_seconds=1.0, clock_jump=doubt), "clock_jumped")
     assert finding.sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize(("start", "held_back", "is_told"), [(97, (), False), (97, ("a",), True), (4000, (), True)])
+def test_short_pause_before_a_start_is_told_only_where_it_keeps_messages(
+    start: float, held_back: tuple[str, ...], is_told: bool
+) -> None:
+    doubt = ClockJump(ahead_seconds=start, start_seconds=start, seconds_left=1800, percent=10, held_back=held_back)
+    assert bool(found(BrokerFacts(uptime_seconds=1.0, clock_jump=doubt), "clock_jumped")) == is_told
 
 
 @pytest.mark.parametrize(("held_back", "expected"), [((), "note"), (("orders", "prices"), "warning")])
