@@ -109,8 +109,14 @@ def _guarded(row: Endpoint, call: ApiCall, gate: RequestGate, work: Awaitable[An
     if call.meter is not None and row.charge is not None:
         work = row.charge(call, call.meter, work)
     if row.is_guarded:
-        work = gate.guarded(call.access, work, f"{row.method} {row.path}" if row.is_change else None, _subject(call))
+        work = gate.guarded(call.access, work, _action(row, call) if row.is_change else None, _subject(call))
     return work
+
+
+def _action(row: Endpoint, call: ApiCall) -> str:
+    """Return the name of a change for records: one that was only planned is told apart from one that was made."""
+    is_dry = any(getattr(found, "dry_run", False) is True for found in (call.query, call.body))
+    return f"{row.method} {row.path}{' (dry run)' if is_dry else ''}"
 
 
 def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:

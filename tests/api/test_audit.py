@@ -66,6 +66,16 @@ def test_change_is_recorded_with_its_subject(
     assert (last["action"], last["subject"], last["outcome"]) == (action, subject, "done")
 
 
+def test_planned_change_is_told_apart_from_one_that_was_made(tmp_path: Path) -> None:
+    with secured(tmp_path, tenants__enabled="true") as broker:
+        broker.do("POST", "/admin/tenants", {"id": "a", "name": "A"})
+        broker.do("DELETE", "/admin/tenants/a?dry_run=true")
+        broker.do("DELETE", "/admin/tenants/a")
+        planned, made = _records(broker)[-2:]
+        assert (planned["action"], planned["subject"]) == ("DELETE /admin/tenants/{tenant} (dry run)", "a")
+        assert (made["action"], made["outcome"]) == ("DELETE /admin/tenants/{tenant}", "done")
+
+
 def test_failed_change_is_recorded_with_its_code(broker: SecuredBroker) -> None:
     broker.ask("DELETE", "/topics/none")
     last = _records(broker)[-1]
