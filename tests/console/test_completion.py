@@ -213,6 +213,7 @@ def test_subjects_are_names(broker: LocalBroker, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("patient")
 def test_versions_tenants_backups_and_quotas_are_names(tmp_path: Path) -> None:
     target, there = tmp_path / "backups", {"XDG_CACHE_HOME": str(tmp_path), "GOQUEUE_CONFIG": NO_CONTEXTS}
 

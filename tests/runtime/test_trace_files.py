@@ -79,5 +79,5 @@ def test_full_disk_costs_only_traces(caplog: pytest.LogCaptureFixture) -> None:
             files.write(records(first, 10))
     assert files.dropped > 0
     assert len(disk.entries("/data/traces")) < 5
-    assert len([one for one in caplog.records if "traces cannot be written" in one.message]) == 1
+    assert len([one for one in caplog.records if "traces cannot be written" in one.getMessage()]) == 1
     assert offsets(files, TraceSelection(), 1_000)[-1] == 0

@@ -246,6 +246,7 @@ class FakeClient:
             "priority_stats": {"topics": {}},
             "topic_details": lambda: self.all_topics,
             "topics": lambda: [topic.name for topic in self.all_topics],
+            "subjects": [],
             "groups": [],
             "transactions": lambda *_: [],
             "logs": logs,

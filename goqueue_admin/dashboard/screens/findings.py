@@ -30,13 +30,15 @@ _SUBJECTS = {
     "group_ranges_many": ("group", _RESET),
     "group_rebalancing_long": ("group", ""),
     "messages_expire_soon": ("group", _RESET),
+    "quota_near": ("tenant", "e changes its quota"),
+    "quota_throttled": ("tenant", "e changes its quota"),
     "poison_message": ("group", _RESET),
     "dead_letters_stuck": ("group", ""),
     "dead_letters_waiting": ("errors", "d sends them back"),
     "transaction_hung": ("transaction", "x aborts it"),
     "transaction_stuck": ("transaction", ""),
 }
-"""The screens of findings whose subject is the name of a group, dead-letter topic or transaction."""
+"""The screens of findings whose subject is the name of a group, tenant, dead-letter topic or transaction."""
 
 _LISTS = {
     "disk_filling": ("topics", "e shortens a retention, x deletes a topic"),
@@ -44,9 +46,11 @@ _LISTS = {
     "writes_refused": ("topics", "e shortens a retention, x deletes a topic"),
     "groups_near_limit": ("groups", "x deletes groups"),
     "flush_slow": ("logs", ""),
+    "subject_empty": ("schemas", ""),
     "sync_failed": ("logs", ""),
+    "tenant_refused": ("tenants", "x activates it"),
 }
-"""The screens of findings that are about all topics, all groups, or the broker."""
+"""The screens of findings that are about all of a kind, or the broker."""
 
 _PARTITIONS = {"partition_fenced", "log_closed", "range_damaged", "range_healed", "records_lost"}
 """Findings whose subject is a log; that of a partition is TOPIC/PARTITION."""
