@@ -102,10 +102,10 @@ class MemoryFile:
         return len(self._content)
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        raise NotImplementedError("it is read only")
+        raise PermissionError(f"{len(buffers)} buffers cannot be written at {position}: a piece is only read")
 
     def truncate(self, size: int) -> None:
-        raise NotImplementedError("it is read only")
+        raise PermissionError(f"it cannot be cut to {size} bytes: a piece is only read")
 
     def sync(self) -> None: ...
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
 
@@ -78,7 +79,7 @@ class TopicEncoder(NamedTuple):
         )
 
 
-class SchemaSerializer:
+class SchemaSerializer(ABC):
     """Makes payloads of values by a schema. Give one to `client.producer(serializer=...)`.
 
     The schema is registered under its subject before the first message, or with `auto_register=False` looked up there.
@@ -186,8 +187,8 @@ class SchemaSerializer:
             header = (name, framing.encode_header(number, indexes or framing.FIRST_MESSAGE))
         return TopicEncoder(topic, subject, number, prefix, name, header, kept[1].encode, expires_at)
 
-    def _compile(self, parsed: ParsedSchema) -> PayloadEncoder:
-        raise NotImplementedError
+    @abstractmethod
+    def _compile(self, parsed: ParsedSchema) -> PayloadEncoder: ...
 
     def _indexes(self, parsed: ParsedSchema) -> tuple[int, ...] | None:  # noqa: ARG002
         """Return the message indexes, which only Protobuf has."""
