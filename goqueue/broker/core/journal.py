@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import Promise
+from goqueue.broker.core.work import Promise, Work
 from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import SNAPSHOT_RECORDS
@@ -241,6 +241,17 @@ class Journal(Generic[Record]):
         """Apply and append records. `done` is called when they are durable, or with the error when they were undone."""
         self.add(records, done)
         self.commit()
+
+    def recorded(self, records: Sequence[Record], changed: Callable[[], None]) -> Work[None]:
+        """Record, and wait until it is durable. `changed` is called at each change of the state, undoing included."""
+        durable: Promise[None] = Promise()
+        self.record(records, durable)
+        changed()
+        try:
+            yield from durable.kept()
+        except BaseException:
+            changed()
+            raise
 
     def add(self, records: Sequence[Record], done: AppendCallback) -> bool:
         """Apply records now and append them with the next `commit`. Return True if the caller has to arrange that

@@ -101,14 +101,8 @@ class RegistryQueries:
 
     def config(self, subject: str, *, or_global: bool) -> ConfigRecord:
         """Return the configuration of a subject. Raises SubjectConfigNotFound if it has none of its own."""
-        own = self.state.configs.get(subject)
-        if own is None and subject and not or_global:
-            raise SubjectSettingNotFound(
-                f"Subject '{subject}' does not have subject-level compatibility configured",
-                hint="add ?defaultToGlobal=true to get what applies to it",
-                subject=subject,
-                field="compatibility",
-            )
+        if not or_global:
+            _check_own(self.state.configs, subject, "compatibility")
         found = [self.state.configs.get(name) for name in _setting_names(subject)]
         level = next((one.level for one in found if one is not None and one.level), DEFAULT_LEVEL)
         normalize = next((one.normalize for one in found if one is not None and one.normalize is not None), None)
@@ -119,14 +113,8 @@ class RegistryQueries:
 
     def mode(self, subject: str, *, or_global: bool) -> ModeRecord:
         """Return the mode of a subject. Raises SubjectModeNotFound if it has none of its own."""
-        own = self.state.modes.get(subject)
-        if own is None and subject and not or_global:
-            raise SubjectSettingNotFound(
-                f"Subject '{subject}' does not have subject-level mode configured",
-                hint="add ?defaultToGlobal=true to get what applies to it",
-                subject=subject,
-                field="mode",
-            )
+        if not or_global:
+            _check_own(self.state.modes, subject, "mode")
         found = (self.state.modes.get(name) for name in _setting_names(subject))
         return next((one for one in found if one is not None), ModeRecord(mode="READWRITE"))
 
@@ -134,6 +122,17 @@ class RegistryQueries:
         """Return the mode that decides about a change: the global READONLY_OVERRIDE is over all others."""
         whole = self.mode("", or_global=True).mode
         return whole if whole == "READONLY_OVERRIDE" else self.mode(subject, or_global=True).mode
+
+
+def _check_own(settings: Mapping[str, object], subject: str, field: str) -> None:
+    """Raise SubjectSettingNotFound if a subject has no setting of its own."""
+    if subject and subject not in settings:
+        raise SubjectSettingNotFound(
+            f"Subject '{subject}' does not have subject-level {field} configured",
+            hint="add ?defaultToGlobal=true to get what applies to it",
+            subject=subject,
+            field=field,
+        )
 
 
 def _setting_names(subject: str) -> tuple[str, ...]:

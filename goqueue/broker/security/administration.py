@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import check_name
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     KeyExists,
@@ -61,14 +61,7 @@ class SecurityAdministration:
         """Emitted when another key, role or rule is in force; not for notes of when keys were used."""
 
     def _record(self, records: Sequence[SecurityRecord]) -> Work[None]:
-        durable: Promise[None] = Promise()
-        self.journal.record(records, durable)
-        self.on_change.emit()
-        try:
-            yield from durable.kept()
-        except BaseException:
-            self.on_change.emit()
-            raise
+        return self.journal.recorded(records, self.on_change.emit)
 
     # --- keys ---
 

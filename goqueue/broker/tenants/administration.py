@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.core.work import Work
 from goqueue.broker.tenants.limits import TENANTS_MAX
 from goqueue.broker.tenants.naming import check_tenant_id, id_from_name, prefix_of, tenant_of
 from goqueue.broker.tenants.records import (
@@ -57,14 +57,7 @@ class TenantAdministration:
         """Emitted when a deletion has failed after it had begun: the owner calls `resume`."""
 
     def _record(self, records: Sequence[TenantLogRecord]) -> Work[None]:
-        durable: Promise[None] = Promise()
-        self.journal.record(records, durable)
-        self.on_change.emit()
-        try:
-            yield from durable.kept()
-        except BaseException:
-            self.on_change.emit()
-            raise
+        return self.journal.recorded(records, self.on_change.emit)
 
     def tenant(self, tenant: str) -> TenantRecord:
         """Return a tenant by its id."""

@@ -175,7 +175,9 @@ class DictMaker:
             return self._special[name]
         if name not in self._made:
             self._made[name] = self._later(name)  # for a message inside itself
-            self._made[name] = _to_dict([(one.name, one.has_presence, self._field(one)) for one in descriptor.fields])
+            self._made[name] = dict_reader(
+                [(one.name, one.has_presence, self._field(one)) for one in descriptor.fields]
+            )
         return self._made[name]
 
     def _later(self, name: str) -> Convert:
@@ -202,7 +204,9 @@ class DictMaker:
         return None
 
 
-def _to_dict(fields: list[tuple[str, bool, Convert | None]]) -> Convert:
+def dict_reader(fields: list[tuple[str, bool, Convert | None]]) -> Convert:
+    """Return what makes a dict of a message: by field its name, whether it can be absent, and what converts it."""
+
     def to_dict(message: Any) -> dict[str, Any]:
         found = {}
         for name, has_presence, convert in fields:

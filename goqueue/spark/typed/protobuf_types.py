@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from goqueue.schemas.protobuf.message_parser import SCALARS
-from goqueue.schemas.protobuf.values import is_map, to_json
+from goqueue.schemas.protobuf.values import dict_reader, is_map, to_json
 from goqueue.spark.typed.mapping import TIMESTAMP, TypeMapping, json_text, map_mapping
 
 _UNSIGNED_64 = pa.decimal128(20, 0)
@@ -47,7 +47,7 @@ def message_mapping(descriptor: Any, outer: frozenset[str] = frozenset()) -> Typ
     inner = outer | {name}
     fields = [(one, _field(one, inner)) for one in descriptor.fields]
     kind = pa.struct([pa.field(one.name, mapping.type) for one, mapping in fields])
-    return TypeMapping(kind, _to_dict([(one.name, one.has_presence, mapping.convert) for one, mapping in fields]))
+    return TypeMapping(kind, dict_reader([(one.name, one.has_presence, mapping.convert) for one, mapping in fields]))
 
 
 def _field(field: Any, outer: frozenset[str]) -> TypeMapping:
@@ -73,15 +73,3 @@ def _item(field: Any, outer: frozenset[str]) -> TypeMapping:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return TypeMapping(pa.string(), lambda number: names.get(number, str(number)))
     return TypeMapping(_PLAIN[field.type])
-
-
-def _to_dict(fields: list[tuple[str, bool, Any]]) -> Callable[[Any], dict[str, Any]]:
-    def to_dict(message: Any) -> dict[str, Any]:
-        found = {}
-        for name, has_presence, convert in fields:
-            if not has_presence or message.HasField(name):
-                value = getattr(message, name)
-                found[name] = value if convert is None else convert(value)
-        return found
-
-    return to_dict
