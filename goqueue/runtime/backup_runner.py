@@ -277,30 +277,34 @@ class BackupRunner:
         return run
 
     async def _run(self, run: BackupRun) -> None:
-        try:
-            await self._work(run)
-        except asyncio.CancelledError:
-            run.state, run.problem = "cancelled", "the backup was cancelled before its cut was taken"
-            with suppress(GoQueueError):  # the cut may just have been taken; the next backup removes it, too
-                await self.run_job(partial(remove_cut, self._runtime.disk, self._directory))
-        except GoQueueError as error:
-            run.state = "cancelled" if isinstance(error, BackupCancelled) else "failed"
-            run.problem = error.sentence
-            _log.warning("%s %s %s: %s", run.kind, run.id, run.state, error)
-        except Exception:
-            run.state, run.problem = "failed", "the broker made a mistake: see its log"
-            _log.exception("%s %s failed", run.kind, run.id)
-        else:
-            run.state = "complete"
-        if run.kind == "backup" and run.state != "cancelled":
-            self.problem = run.problem
-        self.failures += run.state == "failed"
+        state, problem = await self._attempt(run)
+        if run.kind == "backup" and state != "cancelled":
+            self.problem = problem
+        self.failures += state == "failed"
         await self.look()
+        run.state, run.problem = state, problem  # in the turn in which the next one may begin
         self.current = None
         if run.kind == "backup" and run.state != "complete":
             self.runs[run.id] = run
             while len(self.runs) > BACKUP_RUNS_KEPT:
                 self.runs.popitem(last=False)
+
+    async def _attempt(self, run: BackupRun) -> tuple[RunState, str | None]:
+        """Do the work, and return how it ended, and why."""
+        try:
+            await self._work(run)
+        except asyncio.CancelledError:
+            with suppress(GoQueueError):  # the cut may just have been taken; the next backup removes it, too
+                await self.run_job(partial(remove_cut, self._runtime.disk, self._directory))
+            return "cancelled", "the backup was cancelled before its cut was taken"
+        except GoQueueError as error:
+            state: RunState = "cancelled" if isinstance(error, BackupCancelled) else "failed"
+            _log.warning("%s %s %s: %s", run.kind, run.id, state, error)
+            return state, error.sentence
+        except Exception:
+            _log.exception("%s %s failed", run.kind, run.id)
+            return "failed", "the broker made a mistake: see its log"
+        return "complete", None
 
     async def _work(self, run: BackupRun) -> None:
         loop = asyncio.get_running_loop()
