@@ -39,8 +39,7 @@ DELAY_SECONDS_MAX: Final = 1.0
 
 async def _refuse(call: ApiCall, meter: TenantMeter, work: Work, error: GoQueueError) -> NoReturn:
     """Raise the error of a request whose work has not begun; late if the tenant gets very many."""
-    if isinstance(work, Coroutine):
-        work.close()
+    _discard(work)
     if isinstance(error, QuotaExceeded):
         size, wait = call.request.size, error.details["retry_after"]
         seconds = meter.refusal_delay(size)
@@ -52,6 +51,12 @@ async def _refuse(call: ApiCall, meter: TenantMeter, work: Work, error: GoQueueE
                 meter.delayed_bytes -= size
             error.details["retry_after"] = round(max(wait - seconds, 0.001), 3)
     raise error
+
+
+def _discard(work: Work) -> None:
+    """Drop work that has not begun."""
+    if isinstance(work, Coroutine):
+        work.close()
 
 
 # --- publish ---
@@ -104,7 +109,7 @@ async def _publish_in_transaction(call: ApiCall, meter: TenantMeter, work: Work)
 # --- consume ---
 
 
-async def _delayed(meter: TenantMeter, seconds_max: float) -> float:
+async def _delayed(meter: TenantMeter, seconds_max: float, work: Work) -> float:
     """Wait until messages may be handed out, or until it is too long; return how long it would still take."""
     seconds = meter.consume_wait_seconds()
     if not seconds:
@@ -112,9 +117,13 @@ async def _delayed(meter: TenantMeter, seconds_max: float) -> float:
     meter.count_delay()
     loop = asyncio.get_running_loop()
     until = loop.time() + min(seconds_max, DELAY_SECONDS_MAX)
-    while seconds and (left := until - loop.time()) > 0:  # another request may take what came meanwhile
-        await asyncio.sleep(min(seconds, left))
-        seconds = meter.consume_wait_seconds()
+    try:
+        while seconds and (left := until - loop.time()) > 0:  # another request may take what came meanwhile
+            await asyncio.sleep(min(seconds, left))
+            seconds = meter.consume_wait_seconds()
+    except asyncio.CancelledError:  # the client has left
+        _discard(work)
+        raise
     return seconds
 
 
@@ -125,12 +134,11 @@ async def _poll(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
     try:
         if timeout:
             meter.admit_waiting()
-        left = await _delayed(meter, timeout)
+        left = await _delayed(meter, timeout, work)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)
     if left:
-        if isinstance(work, Coroutine):
-            work.close()
+        _discard(work)
         return polling.nothing_yet(call, query, left)
     wanted = query.max_messages or query.limit or POLL_MESSAGES
     if meter.limits_consume:
@@ -151,7 +159,7 @@ async def _read(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
             meter.charge(kinds.QUERY_RATE)
         if wait:
             meter.admit_waiting()
-        if left := await _delayed(meter, DELAY_SECONDS_MAX):
+        if left := await _delayed(meter, DELAY_SECONDS_MAX, work):
             raise meter.refuse_read(left)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)
@@ -169,7 +177,7 @@ async def _read_topic(call: ApiCall, meter: TenantMeter, work: Work) -> Any:
     try:
         if query.filter:
             meter.charge(kinds.QUERY_RATE)
-        if left := await _delayed(meter, DELAY_SECONDS_MAX):
+        if left := await _delayed(meter, DELAY_SECONDS_MAX, work):
             raise meter.refuse_read(left)
     except GoQueueError as error:
         await _refuse(call, meter, work, error)

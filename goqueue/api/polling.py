@@ -81,9 +81,14 @@ class PollResponse(Struct):
     generation: int
     rebalance_required: bool
     retry_after: (
-        Annotated[float, Meta(description="Seconds after which the quotas of the tenant let it have messages.")]
+        Annotated[float, Meta(description="Seconds after which the quotas of the tenant let it have more messages.")]
         | UnsetType
     ) = UNSET
+    quota: Annotated[str, Meta(description="The quota that delays the next poll.")] | UnsetType = UNSET
+
+
+_NO_DELAY = ("", 0.0)
+"""No quota delays the next poll."""
 
 
 async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
@@ -100,13 +105,14 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
     )
     for portion in handed.batches:
         call.count_read(portion.topic, portion.content.count, portion.content.size)
+    delay = (None if call.meter is None else call.meter.next_delay()) or _NO_DELAY
     if LEASES in call.request.headers.get("accept", ""):
-        return _as_leases(handed, call.runtime.broker.groups.policies, call.access)
+        return _as_leases(handed, call.runtime.broker.groups.policies, call.access, delay)
     with call.app.decompressed.budget() as budget:
         if _is_small(handed):
-            return _as_messages(handed, budget)
+            return _as_messages(handed, budget, delay)
         try:
-            return await respond_on_thread(partial(_as_messages, handed, budget))
+            return await respond_on_thread(partial(_as_messages, handed, budget, delay))
         except (asyncio.CancelledError, BrokerOverloaded):  # the client has left, or is to ask again
             for portion in handed.batches:
                 call.runtime.broker.groups.of(call.parameters["group"]).settlement.return_lease(portion.grant.id)
@@ -130,10 +136,12 @@ def nothing_yet(call: ApiCall, query: PollQuery, seconds: float = 0.0) -> PollRe
     """
     name = call.parameters["group"]
     group, is_news = call.runtime.broker.groups.of(name).membership.heartbeat(name, query.member_id, query.generation)
-    handed, after = PollResult(group, [], is_news), round(seconds, 3)
+    handed, delay = PollResult(group, [], is_news), _NO_DELAY
+    if seconds and call.meter is not None:
+        delay = call.meter.slowest_consume(), round(seconds, 3)
     if LEASES in call.request.headers.get("accept", ""):
-        return _as_leases(handed, call.runtime.broker.groups.policies, call.access, after)
-    return PollResponse([], {}, group.generation, is_news, after or UNSET)
+        return _as_leases(handed, call.runtime.broker.groups.policies, call.access, delay)
+    return PollResponse([], {}, group.generation, is_news, delay[1] or UNSET, delay[0] or UNSET)
 
 
 def _options(query: PollQuery, allowance: Allowance | None) -> PollOptions:
@@ -153,13 +161,13 @@ def _options(query: PollQuery, allowance: Allowance | None) -> PollOptions:
 
 
 def _as_leases(
-    handed: PollResult, policies: DeliveryPolicies, access: Access, retry_after: float = 0.0
+    handed: PollResult, policies: DeliveryPolicies, access: Access, delay: tuple[str, float]
 ) -> HttpResponse:
     leases = [
         _lease(portion, policies.of(handed.group.group, portion.topic), access.local_name(portion.topic))
         for portion in handed.batches
     ]
-    head = PollHead(handed.group.generation, handed.is_changed, leases, retry_after)
+    head = PollHead(handed.group.generation, handed.is_changed, leases, delay[1], delay[0])
     encoded = msgspec.json.encode(head)
     start = memoryview(LENGTH.pack(len(encoded)) + encoded)
     parts = (start, *(buffer for portion in handed.batches for buffer in portion.content.buffers))
@@ -191,13 +199,15 @@ def _is_small(handed: PollResult) -> bool:
     return is_small(count, (buffer for portion in handed.batches for buffer in portion.content.buffers))
 
 
-def _as_messages(handed: PollResult, budget: DecompressionBudget) -> PollResponse:
+def _as_messages(handed: PollResult, budget: DecompressionBudget, delay: tuple[str, float]) -> PollResponse:
     following: dict[str, dict[str, int]] = {}
     for portion in handed.batches:
         known, number = following.setdefault(portion.topic, {}), str(portion.partition)
         known[number] = max(known.get(number, 0), portion.grant.end)
     messages = [message for portion in handed.batches for message in _messages(portion, budget)]
-    return PollResponse(messages, following, handed.group.generation, handed.is_changed)
+    quota, seconds = delay
+    group = handed.group
+    return PollResponse(messages, following, group.generation, handed.is_changed, seconds or UNSET, quota or UNSET)
 
 
 def _messages(portion: LeasedBatch, budget: DecompressionBudget) -> Iterator[LeasedMessageJson]:

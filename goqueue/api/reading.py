@@ -52,6 +52,7 @@ from goqueue.wire.headers import (
     MATCHED,
     NEXT_OFFSET,
     PARTITIONS,
+    QUOTA,
     SCANNED,
 )
 
@@ -152,7 +153,7 @@ async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
     with handing_out(call, partition, *size) as handed:
         if as_frames:
             handed.messages, handed.size = (_most(found, search), found.size) if call.meter is None else size
-            return _as_frames(topic, partition, found, search)
+            return _as_frames(topic, partition, found, search, _delay(call))
         with call.app.decompressed.budget() as budget:
             make = partial(_messages, found, query, budget, search, handed)
             return make() if _is_small(found, search) else await respond_on_thread(make)
@@ -233,7 +234,15 @@ def _most(found: ReadResult, search: Search | None) -> int:
     return found.next_offset - frame.offset_at(found.buffers[0]) if found.buffers else 0
 
 
-def _as_frames(topic: Topic, partition: Partition, found: ReadResult, search: Search | None) -> HttpResponse:
+def _delay(call: ApiCall) -> tuple[tuple[str, str], ...]:
+    """Return the header about a quota that delays the next read, if there is one."""
+    delay = None if call.meter is None else call.meter.next_delay()
+    return () if delay is None else ((QUOTA, f"{delay[0]} {delay[1]:.3f}"),)
+
+
+def _as_frames(
+    topic: Topic, partition: Partition, found: ReadResult, search: Search | None, more: tuple[tuple[str, str], ...]
+) -> HttpResponse:
     headers = (
         (NEXT_OFFSET, str(found.next_offset)),
         (HIGH_WATERMARK, str(partition.high_watermark)),
@@ -241,6 +250,7 @@ def _as_frames(topic: Topic, partition: Partition, found: ReadResult, search: Se
         (FIRST_OFFSET, str(partition.earliest)),
         (PARTITIONS, str(len(topic.partitions))),
         (CHECKSUM, checksum_of(found.buffers)),
+        *more,
     )
     return HttpResponse(
         200,

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from goqueue.client.delivery import BatchSlot, DueHeader, FrameFields, OffsetPieces, SendBatch, concluded
+from goqueue.client.quota_waits import note_refusal
 from goqueue.client.section_encoding import encode_section, fields_of, open_section, with_producer_header
 from goqueue.client.violations import divide_by_errors, without_messages
 from goqueue.clock import NANOSECONDS, Clock
@@ -293,7 +294,9 @@ class Accumulator:
     def postpone(self, batch: SendBatch, error: GoQueueError, now_ns: int) -> None:
         """Send a batch again later, unchanged."""
         batch.last_refusal = error
-        batch.not_before_ns = now_ns + int(batch.backoff.next(error) * NANOSECONDS)
+        delay = batch.backoff.next(error)
+        note_refusal(error, delay)
+        batch.not_before_ns = now_ns + int(delay * NANOSECONDS)
 
     def unseal(self, batch: SendBatch) -> None:
         """Let a batch be sealed again, for another producer."""

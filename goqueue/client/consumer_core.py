@@ -18,6 +18,7 @@ from goqueue.client.leased_message import Batch, Delivered, decode
 from goqueue.client.member_requests import HeartbeatResult, ReceivedPoll, SettleResults, TopicPartition
 from goqueue.client.membership import GroupMembership, PendingChange
 from goqueue.client.partition_reads import Isolation
+from goqueue.client.quota_waits import note_delay
 from goqueue.client.request_attempts import Backoff
 from goqueue.client.serializers.interfaces import PayloadDeserializer
 from goqueue.client.times import seconds
@@ -258,7 +259,7 @@ class ConsumerCore(LeaseOwner):
         self._wait = seconds(options.wait, "wait")
         self._idle_seconds = options.number("until_idle")
         self._held_back = 0.0
-        """Seconds to wait after the last poll, from which a quota of the tenant held messages back."""
+        """Seconds to wait after the last poll if it brought nothing, because of a quota of the tenant."""
         self._visibility = options.number("visibility_timeout")
         self._attention = True
         """Whether there is something to do before the next message."""
@@ -372,6 +373,7 @@ class ConsumerCore(LeaseOwner):
         self._leases.took(polled, since)
         self._membership.polled(polled.head)
         self._held_back = min(polled.head.retry_after, THROTTLED_SECONDS_MAX)
+        note_delay(polled.head.quota, self._held_back)
 
     def _next_batch(self) -> Batch | None:
         """Return the messages of the next lease; None if it has none that may be returned now."""

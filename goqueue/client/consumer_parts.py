@@ -12,6 +12,7 @@ from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
 from goqueue.client.lease import HeldLease
 from goqueue.client.lease_tracker import LeaseTracker, SettlementBatch
 from goqueue.client.member_requests import ReceivedPoll, SettleResults
+from goqueue.client.quota_waits import note_refusal
 from goqueue.client.request_attempts import Backoff
 from goqueue.errors import GoQueueError, RequestTimedOut
 
@@ -168,6 +169,7 @@ class WaitLimit:
         delay = self._backoff.next(error)
         if now + delay >= self._failing_until or error.details.get("foreign"):
             raise error
+        note_refusal(error, delay)
         return delay
 
     def before_attending(self) -> float:

@@ -31,6 +31,7 @@ from goqueue.client.api_request import (
     unreadable_response,
 )
 from goqueue.client.message import Message, check, decode
+from goqueue.client.quota_waits import note_read_delay, note_refusal
 from goqueue.client.request_attempts import Backoff
 from goqueue.client.times import Nanoseconds, seconds
 from goqueue.errors import (
@@ -42,7 +43,7 @@ from goqueue.errors import (
     TransientError,
 )
 from goqueue.limits import OFFSET_MAX
-from goqueue.wire.headers import CHECKSUM, FIRST_OFFSET, FRAMES, HIGH_WATERMARK, NEXT_OFFSET, PARTITIONS, SCANNED
+from goqueue.wire.headers import CHECKSUM, FIRST_OFFSET, FRAMES, HIGH_WATERMARK, NEXT_OFFSET, PARTITIONS, QUOTA, SCANNED
 
 C = TypeVar("C", bound=ConnectionCore)
 
@@ -109,6 +110,8 @@ def _taken(answer: ApiResponse, names: tuple[str, ...]) -> tuple[Any, ...]:
     found = [answer.header(name) for name in names]
     if not all(text.isdecimal() and text.isascii() for text in found):
         raise unreadable_response(answer, f"the offsets and counts {', '.join(map(repr, found))} are not numbers")
+    if quota := answer.header(QUOTA):
+        note_read_delay(quota)
     content = bytes(answer.body)  # slices of it are bytes, which a message gives away
     check(content, answer.header(CHECKSUM))
     return content, *map(int, found)
@@ -343,9 +346,11 @@ class PartitionStreamCore(Generic[C]):
         """
         self._failed = None  # otherwise the wait for the next request would not block
         if isinstance(result, (TransientError, ChecksumMismatch)):
-            self._not_before = time.monotonic() + self._backoff.next(result)
+            delay = self._backoff.next(result)
+            self._not_before = time.monotonic() + delay
             if self._not_before >= self._trying_until or result.details.get("foreign"):
                 raise result
+            note_refusal(result, delay)
             return []
         if not isinstance(result, GoQueueError):
             self._backoff.attempts, self._trying_until = 0, 0.0

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from goqueue.client.api_request import ApiRequest
+from goqueue.client.quota_waits import note_refusal
 from goqueue.errors import BrokerUnreachable, GoQueueError, RequestTimedOut, TransientError
 
 _random = SystemRandom().random  # not the generator that the program may have seeded
@@ -100,8 +101,9 @@ class RequestAttempts:
         self._refusal.details["unsure"] = True
         return self._refusal
 
-    def report(self, error: GoQueueError) -> None:
-        """Log once that the broker is away, so that a program that waits for it does not seem to hang."""
+    def report(self, error: GoQueueError, delay: float) -> None:
+        """Tell about a wait for a quota, and once that the broker is away: the program must not seem to hang."""
+        note_refusal(error, delay)
         now = self._monotonic()
         if now < self._report_at or not isinstance(error, BrokerUnreachable):
             return

@@ -7,6 +7,7 @@ from goqueue.client import publish_requests
 from goqueue.client.accumulator import SEQUENCES, Accumulator
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.delivery import SendBatch, concluded
+from goqueue.client.quota_waits import note_refusal
 from goqueue.client.request_attempts import Backoff
 from goqueue.client.transaction_requests import identity_request
 from goqueue.client.violations import errors_by_message
@@ -168,7 +169,9 @@ class BatchSender:
         if isinstance(outcome, TransientError):
             for batch in self.accumulator.waiting():
                 batch.last_refusal = outcome
-            self._not_before_ns = now + int(self._backoff.next(outcome) * NANOSECONDS)
+            delay = self._backoff.next(outcome)
+            note_refusal(outcome, delay)
+            self._not_before_ns = now + int(delay * NANOSECONDS)
             return []
         failed = self.accumulator.waiting()
         for batch in failed:

@@ -91,7 +91,9 @@ class Session:
     def client(self) -> "Iterator[Client]":
         """Connect a client; an address without a broker is reported at once, not after the timeout."""
         from goqueue.client import Client, address  # noqa: PLC0415 - not before the command line is understood
+        from goqueue.client.quota_waits import WAITS  # noqa: PLC0415 - as above
 
+        WAITS.tell = self.note
         key = self.api_key
         reach(address.parse(self.server), self.timeout)
         with Client(self.server, self.timeout, api_key=key, tenant=self.tenant, tls=self.tls) as client:

@@ -35,7 +35,9 @@ class PollHead(msgspec.Struct, frozen=True, omit_defaults=True):
     rebalance_required: bool
     leases: Sequence[LeaseDescription]
     retry_after: float = 0.0
-    """Seconds after which the quotas of a tenant let it have messages; 0 where they do not hold any back."""
+    """Seconds after which the quotas of a tenant let it have more messages; 0 where they do not delay the next poll."""
+    quota: str = ""
+    """The quota that delays the next poll."""
 
 
 def receipt_handle(topic: str, partition: int, offset: int, attempt: int, lease: str) -> str:

@@ -235,12 +235,12 @@ def test_last_error_is_raised_when_it_says_more_than_an_earlier_refusal(
 
 def test_broker_that_is_away_is_reported_once_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
     attempts, clock = attempts_and_clock(ApiRequest("GET", "/", lambda _: None))
-    attempts.report(errors.BrokerUnreachable("no answer from the broker at http://a: Connection refused"))
+    attempts.report(errors.BrokerUnreachable("no answer from the broker at http://a: Connection refused"), 1)
     clock.advance(QUIET_SECONDS)
-    attempts.report(errors.BrokerOverloaded("x"))
+    attempts.report(errors.BrokerOverloaded("x"), 1)
     assert caplog.messages == []
     for _ in range(2):
-        attempts.report(errors.BrokerUnreachable("no answer from the broker at http://a: Connection refused"))
+        attempts.report(errors.BrokerUnreachable("no answer from the broker at http://a: Connection refused"), 1)
     assert caplog.messages == ["no answer from the broker at http://a: Connection refused; trying again for 28 s"]
 
 

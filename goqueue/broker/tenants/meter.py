@@ -242,11 +242,21 @@ class TenantMeter:
 
     def refuse_read(self, seconds: float) -> QuotaExceeded:
         """Return the error of a read that cannot be delayed any longer."""
-        limits = [one for one in self._consume if one is not None and one.hard is not None]
         now_ns = self._monotonic_ns()
-        limit = max(limits, key=lambda one: _fill_seconds(one, now_ns))
+        limit = self._rates[self.slowest_consume()]
         self.violations.count(limit.kind.name, now_ns)
         return self._exceeded(limit, seconds)
+
+    def next_delay(self) -> tuple[str, float] | None:
+        """Return the quota that delays the next poll or read, and for how many seconds; None if none does."""
+        seconds = self.consume_wait_seconds() if self.limits_consume else 0.0
+        return (self.slowest_consume(), round(seconds, 3)) if seconds else None
+
+    def slowest_consume(self) -> str:
+        """Return the quota that delays polls and reads the most."""
+        limits = [one for one in self._consume if one is not None and one.hard is not None]
+        now_ns = self._monotonic_ns()
+        return max(limits, key=lambda one: _fill_seconds(one, now_ns)).kind.name
 
     # --- other operations ---
 
@@ -363,9 +373,9 @@ class TenantMeter:
     def _exceeded(self, limit: RateLimit, seconds: float) -> QuotaExceeded:
         kind, wait = limit.kind, round(seconds, 3)
         rate = limit.hard.rate if limit.hard is not None else 0.0
+        shown = kind.format(rate) if kind.unit == "bytes" else f"{rate:,.0f} {kind.unit}/s"
         return QuotaExceeded(
-            f"tenant {quoted(self.tenant)} is over its quota {kind.name}: {kind.format(rate)}"
-            + ("" if kind.unit == "bytes" else f" {kind.unit}"),
+            f"tenant {quoted(self.tenant)} is over its quota {kind.name}: {shown}",
             hint=f"retry after {wait:g} s, or ask an operator to raise it: "
             f"goqueue-admin quota set {self.tenant} {kind.name}=VALUE",
             quota=kind.name,

@@ -23,7 +23,7 @@ async def exchange(
             return call.decode(answer)
         except GoQueueError as error:
             delay = attempts.after(error)
-            attempts.report(error)
+            attempts.report(error, delay)
             await sleep(delay)
 
 

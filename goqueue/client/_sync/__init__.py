@@ -22,7 +22,7 @@ def exchange(connection: Connection, call: ApiRequest[T], timeout: float, attemp
             return call.decode(answer)
         except GoQueueError as error:
             delay = attempts.after(error)
-            attempts.report(error)
+            attempts.report(error, delay)
             sleep(delay)
 
 
