@@ -9,8 +9,8 @@ from benchmarks.storage.stock import FRAME_BYTES, MB, Stopwatch, encoded, fill, 
 from goqueue.backup.create import BackupWriter, Throttle
 from goqueue.backup.cut import take_cut
 from goqueue.backup.manifest import Manifest
+from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
-from goqueue.backup.target import DirectoryTarget
 from goqueue.backup.verify import verify_backup
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
@@ -27,7 +27,7 @@ class Source:
     def __init__(self, bench: Bench, opened: Store, path: str) -> None:
         self.disk = SystemDisk()
         self.store = opened
-        self.target = DirectoryTarget(self.disk, f"{path}/backups")
+        self.target = open_target(f"{path}/backups", disk=self.disk)
         self._content = encoded(BATCH, bench.random)
         self._numbers = count()
         for number in range(LOGS):

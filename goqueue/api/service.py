@@ -22,8 +22,9 @@ from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
 from goqueue.api.tenant_access import TenantGate, TenantKeyGate
 from goqueue.api.tenant_rows import in_worlds
+from goqueue.backup.opening import open_target
 from goqueue.backup.retention import BackupRetention
-from goqueue.backup.target import BackupTarget, DirectoryTarget
+from goqueue.backup.target import BackupTarget
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, Clock
@@ -232,8 +233,8 @@ def _gate(config: Config) -> RequestGate | None:
 
 def backup_target(config: Config, disk: Disk) -> BackupTarget | None:
     """Return where backups are kept, if they are."""
-    path = config.backup.target
-    return None if path == "none" else DirectoryTarget(disk, os.path.abspath(path))
+    name = config.backup.target
+    return None if name == "none" else open_target(name, config.backup, disk)
 
 
 def backup_retention(config: Config) -> BackupRetention:

@@ -90,6 +90,5 @@ def remove_unneeded_objects(target: BackupTarget) -> int:
         except BackupDamaged:
             return 0
     unneeded = target.objects().keys() - needed
-    for sha256 in unneeded:
-        target.delete_object(sha256)
+    target.delete_objects(unneeded)
     return len(unneeded)

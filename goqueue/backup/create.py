@@ -89,6 +89,9 @@ class BackupWriter:
         self._writer = writer
         self._writing: Future[None] | None = None
         self._stored: dict[str, int] = {}
+        """The objects that the target had."""
+        self._placed: dict[str, Piece] = {}
+        """The pieces of this backup with their places, by SHA-256."""
 
     def run(self, name: str, version: str, now_ns: int | None = None) -> Manifest:
         """Copy everything, and return the manifest that was written."""
@@ -107,7 +110,7 @@ class BackupWriter:
             time.time_ns() if now_ns is None else now_ns,
             progress.new_bytes,
             progress.new_objects,
-            logs,
+            tuple(map(self._place_log, logs)),
             self._cut.unavailable,
         )
         self._throttle.refuse_if_cancelled()
@@ -125,6 +128,15 @@ class BackupWriter:
         notes = dict(self._copy_notes(number))
         self.progress.damages += len(damages)
         return LogEntry(log.name, segments, notes, tuple(damages))
+
+    def _place_log(self, log: LogEntry) -> LogEntry:
+        """Return a log with the places of its pieces, which are known when all are stored."""
+        segments = tuple(
+            SegmentEntry(one.base_offset, one.next_offset, tuple(self._placed[piece.sha256] for piece in one.pieces))
+            for one in log.segments
+        )
+        notes = {note: self._placed[piece.sha256] for note, piece in log.notes.items()}
+        return LogEntry(log.name, segments, notes, log.damages)
 
     def _copy_notes(self, number: int) -> Iterator[tuple[str, Piece]]:
         for note in KEPT_NOTES:
@@ -161,18 +173,24 @@ class BackupWriter:
         many = segment.size // BACKUP_OBJECT_BYTES + BACKUP_PIECES_SPARE
         if before.size > segment.size or not pieces or (before.size < segment.size and len(pieces) > many):
             return []
-        if any(one.last_frame < 0 or one.sha256 not in self._stored for one in pieces):
+        placed = [self._target.find(one, self._stored) for one in pieces if one.last_frame >= 0]
+        found = [one for one in placed if one is not None]
+        if len(found) < len(pieces) or not has_piece(file, before.size - pieces[-1].size, pieces[-1]):
             return []
-        return pieces if has_piece(file, before.size - pieces[-1].size, pieces[-1]) else []
+        self._placed |= {one.sha256: one for one in found}
+        return found
 
     def _keep(self, found: PieceContent) -> None:
         """Store a piece unless it is stored already."""
         self._throttle.refuse_if_cancelled()
         piece = found.piece
-        if piece.sha256 in self._stored:
+        if piece.sha256 in self._placed:
+            return
+        placed = self._target.find(piece, self._stored)
+        self._placed[piece.sha256] = placed or piece
+        if placed is not None:
             return
         self._wait_for_writer()
-        self._stored[piece.sha256] = piece.size
         if self._writer is None:
             self._write(piece, found.content)
         else:
@@ -180,8 +198,9 @@ class BackupWriter:
 
     def _write(self, piece: Piece, content: bytes) -> None:
         pace = self._throttle.pay if self._throttle.rate else None
-        self._target.put_object(piece.sha256, content, pace)
-        self.progress.new_bytes += piece.size
+        placed = self._placed[piece.sha256] = self._target.put_object(piece, content, pace)
+        self._throttle.pay(max(0, piece.size - placed.stored_size))  # it was read as well
+        self.progress.new_bytes += placed.stored_size
         self.progress.new_objects += 1
 
     def _wait_for_writer(self) -> None:

@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One object: a run of bytes of one file. The object is named by its SHA-256."""
+    """A run of bytes of one file, in an object that is named by its SHA-256 unless it says otherwise."""
 
     sha256: str
     crc32c: int
@@ -26,6 +26,18 @@ class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
     """The header of that frame in hexadecimal. It has offset, time and checksum, so a segment that has it at the same
     place has all bytes before it as well.
     """
+    object: str = ""
+    """The name of its object, if that is not the SHA-256."""
+    stored: int = 0
+    """The size of its object, if that is not the size of the piece."""
+
+    @property
+    def object_name(self) -> str:
+        return self.object or self.sha256
+
+    @property
+    def stored_size(self) -> int:
+        return self.stored or self.size
 
 
 class SegmentEntry(msgspec.Struct, frozen=True):
@@ -80,7 +92,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """The moment of the cut."""
     finished_ns: int
     new_bytes: int
-    """What this backup added to its target."""
+    """Of the objects that this backup added to its target, as they are stored."""
     new_objects: int
     logs: tuple[LogEntry, ...]
     unavailable: dict[str, str]
@@ -90,9 +102,14 @@ class Manifest(msgspec.Struct, frozen=True):
     def size(self) -> int:
         return sum(one.size for one in self.logs)
 
+    @property
+    def stored_size(self) -> int:
+        """The size of all objects that it needs."""
+        return sum(piece.stored_size for piece in self.objects().values())
+
     def objects(self) -> dict[str, Piece]:
-        """All objects by their SHA-256."""
-        return {piece.sha256: piece for log in self.logs for piece in log.pieces()}
+        """One piece of each object, by the name of the object."""
+        return {piece.object_name: piece for log in self.logs for piece in log.pieces()}
 
 
 _DECODER = msgspec.json.Decoder(Manifest)

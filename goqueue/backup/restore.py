@@ -125,7 +125,7 @@ def restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry,
 def load_pieces(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[bytes]:
     """Yield the contents of pieces, verified. Raises BackupDamaged."""
     for piece in pieces:
-        content = target.get_object(piece.sha256)
+        content = target.get_object(piece)
         check_piece(piece, content)
         yield content
         progress(piece.size)

@@ -107,7 +107,7 @@ def _check_log(
 
 
 def _load(target: BackupTarget, piece: Piece) -> bytes:
-    content = target.get_object(piece.sha256)
+    content = target.get_object(piece)
     check_piece(piece, content)
     return content
 

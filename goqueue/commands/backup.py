@@ -17,7 +17,7 @@ from goqueue.quantities import format_count, format_duration, format_size, forma
 if TYPE_CHECKING:
     from goqueue.backup.manifest import Manifest
     from goqueue.backup.restore import RestorePlan
-    from goqueue.backup.target import DirectoryTarget
+    from goqueue.backup.target import BackupTarget
 
 _FromFlag = Annotated[str, typer.Option("--from", metavar="DIR", help="The directory with backups.")]
 _BackupFlag = Annotated[
@@ -77,18 +77,17 @@ class _ProgressLine:
         return time.monotonic() - self._began
 
 
-def _target(path: str) -> "DirectoryTarget":
-    from goqueue.backup.target import DirectoryTarget  # noqa: PLC0415 - not for --help and completion
-    from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
+def _target(path: str) -> "BackupTarget":
+    from goqueue.backup.opening import open_target  # noqa: PLC0415 - not for --help and completion
 
     if not path:
         raise UsageInvalid("--from is empty", hint="name the directory with the backups")
-    target = DirectoryTarget(SystemDisk(), path)
+    target = open_target(path)
     target.check()
     return target
 
 
-def _manifest(target: "DirectoryTarget", name: str | None) -> "Manifest":
+def _manifest(target: "BackupTarget", name: str | None) -> "Manifest":
     from goqueue.backup.verify import load_manifest  # noqa: PLC0415
     from goqueue.errors import BackupNotFound  # noqa: PLC0415
 

@@ -107,10 +107,10 @@ def _make_repairs(disk: SystemDisk, root: str, reports: list[LogReport], lost: "
 
 def _repair_from(disk: SystemDisk, root: str, reports: list[LogReport], source: str, *, yes: bool) -> bool:
     """Replace damage by the same bytes of backups, after a confirmation; return whether anything was changed."""
-    from goqueue.backup.repair import BackupRepair, PlannedRepair  # noqa: PLC0415 - only with its flag
-    from goqueue.backup.target import DirectoryTarget  # noqa: PLC0415
+    from goqueue.backup.opening import open_target  # noqa: PLC0415 - only with its flag
+    from goqueue.backup.repair import BackupRepair, PlannedRepair  # noqa: PLC0415
 
-    target = DirectoryTarget(disk, source)
+    target = open_target(source, disk=disk)
     target.check()
     repair, plans = BackupRepair(disk, target), list[PlannedRepair]()
     for report in reports:

@@ -3,8 +3,8 @@
 from goqueue.backup.create import BackupWriter, Throttle
 from goqueue.backup.cut import take_cut
 from goqueue.backup.manifest import Manifest
+from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
-from goqueue.backup.target import DirectoryTarget
 from goqueue.backup.verify import load_manifest, verify_backup
 from goqueue.storage.disk import Disk
 from goqueue.storage.frame import StoredMessage
@@ -22,7 +22,7 @@ def name_of(number: int) -> str:
 
 def back_up(disk: Disk, store: Store, number: int = 0) -> Manifest:
     """Make a backup, as a broker does."""
-    directory, target = f"{DATA}/cut", DirectoryTarget(disk, TARGET)
+    directory, target = f"{DATA}/cut", open_target(TARGET, disk=disk)
     work = take_cut(store, disk, directory, store.resources.clock.now_ns())
     job = next(work)
     job()
@@ -39,11 +39,11 @@ def back_up(disk: Disk, store: Store, number: int = 0) -> Manifest:
 
 def problems(disk: Disk, number: int = 0) -> list[str]:
     """Verify a backup."""
-    return [str(one) for one in verify_backup(DirectoryTarget(disk, TARGET), name_of(number)).problems]
+    return [str(one) for one in verify_backup(open_target(TARGET, disk=disk), name_of(number)).problems]
 
 
 def restore(disk: Disk, number: int = 0, path: str = RESTORED) -> None:
-    target = DirectoryTarget(disk, TARGET)
+    target = open_target(TARGET, disk=disk)
     plan = plan_restore(disk, load_manifest(target, name_of(number)), path)
     restore_backup(disk, target, plan, "this test")
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from goqueue.backup.catalog import BackupCatalog
-from goqueue.backup.target import DirectoryTarget
+from goqueue.backup.opening import open_target
 from goqueue.errors import BackupDamaged, BackupNotFound, BackupTargetInvalid, FormatUnsupported, RestoreImpossible
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.retention import plan_retention
@@ -76,7 +76,7 @@ def test_next_backup_reads_and_stores_only_what_is_new() -> None:
     assert [problems(disk, number) for number in range(4)] == [[], [], [], []]
     restore(disk, 3)
     assert restored(disk) == expected
-    catalog = BackupCatalog(DirectoryTarget(disk, TARGET))
+    catalog = BackupCatalog(open_target(TARGET, disk=disk))
     for number in (0, 3, 1):
         catalog.delete(name_of(number))
     assert [one.id for one in catalog.summaries()] == [name_of(2)]
@@ -123,7 +123,7 @@ def test_backup_that_is_killed_at_any_step_leaves_the_earlier_one_and_can_be_rep
 
 
 def check_left(left: FaultyDisk, expected: Held, later: Held) -> None:
-    target = DirectoryTarget(left, TARGET)
+    target = open_target(TARGET, disk=left)
     assert target.ids()[0] == name_of(0)
     assert [problems(left, number) for number, _ in enumerate(target.ids())] == [[] for _ in target.ids()]
     restore(left)
@@ -219,7 +219,7 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
     assert "remove /half" in str(refused.value.hint)
     disk.write_file("/other/mail", b"")
     with pytest.raises(BackupTargetInvalid, match="holds no backups but 'mail'"):
-        DirectoryTarget(disk, "/other").open("this test")
+        open_target("/other", disk=disk).open("this test")
     disk.capacity_bytes = disk._kernel.used_bytes + 100
     with pytest.raises(RestoreImpossible, match="free space"):
         restore(disk, path="/elsewhere")
@@ -228,11 +228,11 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
 def test_target_that_was_there_is_not_made_anew_where_it_vanishes() -> None:
     disk, clock = FaultyDisk(), ManualClock()
     back_up(disk, filled(disk, clock))
-    target = DirectoryTarget(disk, TARGET)
+    target = open_target(TARGET, disk=disk)
     assert target.ids() == [name_of(0)]
     for path in [path for path in disk.paths() if path.startswith(TARGET)]:
         disk.remove(path)
     for use in (target.ids, target.check, target.refuse_vanished, lambda: target.open("this test")):
         with pytest.raises(BackupTargetInvalid, match="has no backups any more"):
             use()
-    DirectoryTarget(disk, TARGET).open("another process").release()
+    open_target(TARGET, disk=disk).open("another process").release()

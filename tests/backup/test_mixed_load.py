@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
-from goqueue.backup.target import DirectoryTarget
 from goqueue.backup.verify import load_manifest, verify_backup
 from goqueue.client import Client
 from goqueue.storage.disk import SystemDisk
@@ -97,7 +97,7 @@ def test_backup_under_mixed_load_is_the_state_of_one_moment(tmp_path: Path) -> N
         finally:
             load.end()
         before_end = {topic: values(broker.url, topic) for topic in TOPICS}
-    disk, target = SystemDisk(), DirectoryTarget(SystemDisk(), str(tmp_path / "backups"))
+    disk, target = SystemDisk(), open_target(str(tmp_path / "backups"), disk=SystemDisk())
     assert verify_backup(target, cut["id"]).is_sound
     restore_backup(disk, target, plan_restore(disk, load_manifest(target, cut["id"]), str(tmp_path / "new")), "test")
     with LocalBroker(str(tmp_path / "new")) as broker:

@@ -9,7 +9,7 @@ import pytest
 
 from goqueue.backup.create import BackupWriter, Throttle
 from goqueue.backup.cut import take_cut
-from goqueue.backup.target import DirectoryTarget
+from goqueue.backup.opening import open_target
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
@@ -34,7 +34,7 @@ class Place:
         return open_store(SystemDisk(), self.clock, path=str(self.data), segment_bytes=1000)
 
     def back_up(self, number: int = 0) -> None:
-        disk, target, cut_path = SystemDisk(), DirectoryTarget(SystemDisk(), str(self.backups)), f"{self.data}/cut"
+        disk, target, cut_path = SystemDisk(), open_target(str(self.backups), disk=SystemDisk()), f"{self.data}/cut"
         work = take_cut(self.store, disk, cut_path, 1)
         next(work)()
         try:

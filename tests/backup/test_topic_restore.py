@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.backup.target import DirectoryTarget
+from goqueue.backup.opening import open_target
 from goqueue.backup.topic_restore import CutPoint, plan_topic_restore, write_topic
 from goqueue.client import Client
 from goqueue.errors import BackupNotFound, OffsetOutOfRange
@@ -32,7 +32,7 @@ def restored(disk: FaultyDisk, manifest: Any, cut: dict[int, int], time_ns: int 
     """Write topic t, and open its logs as a broker does."""
     plan = plan_topic_restore(manifest, "t", time_ns, cut)
     path = f"/new/{sorted(cut.items())}-{time_ns}".replace(" ", "")
-    write_topic(disk, DirectoryTarget(disk, TARGET), plan, f"{path}/logs/t", lambda _: None)
+    write_topic(disk, open_target(TARGET, disk=disk), plan, f"{path}/logs/t", lambda _: None)
     store = open_store(disk, path=path)
     assert all(not one.damages and one.cut is None for one in store.recovered.values())
     return store

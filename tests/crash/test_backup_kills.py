@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
-from goqueue.backup.target import DirectoryTarget
 from goqueue.backup.verify import load_manifest, verify_backup
 from goqueue.storage.disk import SystemDisk
 from tests.brokers import ask, create, publish, read
@@ -50,7 +50,7 @@ class Broker:
     """A broker that is killed and started again, with a target for backups and what it has acknowledged there."""
 
     def __init__(self, path: Path) -> None:
-        self.data, self.target = path / "data", DirectoryTarget(SystemDisk(), str(path / "backups"))
+        self.data, self.target = path / "data", open_target(str(path / "backups"), disk=SystemDisk())
         self.backups = path / "backups"
         self.complete: set[str] = set()
         self.copy = ""
