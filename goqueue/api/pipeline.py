@@ -1,6 +1,7 @@
 """The way of a request to its answer, the same for every server: guard, route, authorize, decode, handle, encode."""
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
 from types import CoroutineType
 from typing import Any
@@ -20,7 +21,7 @@ from goqueue.errors import GoQueueError, MediaTypeUnsupported, RequestInvalid
 from goqueue.observe.logs import AccessLog, AnsweredRequest
 from goqueue.observe.metrics import EndpointCounts, Metrics
 from goqueue.quantities import quoted
-from goqueue.runtime.deferred import HandlerRun
+from goqueue.runtime.deferred import HandlerRun, HandlerTurn
 from goqueue.wire.headers import FRAMES, JSON
 
 _encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
@@ -46,17 +47,19 @@ class RequestPipeline:
             row, parameters = route or self.routes.find(request.method, request.path)
             request.endpoint = row
             call = ApiCall(self._context, request, parameters)
+            turn: HandlerTurn = self._context.runtime.turn
             gate = self._context.gate
             if gate is not None:  # after the route is known, before the body is decoded
                 call.access = gate.admit(row.permission, parameters, request)
                 if (meters := self._context.meters) is not None and (tenant := call.access.tenant):
                     call.meter = meters.admit(tenant, request.peer)
+                    turn = self._context.runtime.turn.of(tenant)
         except GoQueueError as error:
             return self._refusal(request, error)
         answer = self._answer(row, call)
         if not row.is_hot:
-            return answer
-        run = HandlerRun(answer, self._context.runtime.turn)
+            return answer if call.meter is None else _after_wait(turn, answer)
+        run = HandlerRun(answer, turn)
         if gate is not None and row.waits:
             call.access.cancel = run.cancel
         return run
@@ -102,6 +105,16 @@ class RequestPipeline:
         dialect = OWN if request.endpoint is None else request.endpoint.dialect
         refusal = dialect.refusal(error.without_tracebacks(), request)
         return _granted(refusal, request) if request.grants else refusal
+
+
+async def _after_wait(turn: HandlerTurn, answer: Coroutine[Any, Any, HttpResponse]) -> HttpResponse:
+    """Answer a request when it is the turn of its tenant."""
+    try:
+        await turn.wait()
+    except asyncio.CancelledError:
+        answer.close()
+        raise
+    return await answer
 
 
 def _guarded(row: Endpoint, call: ApiCall, gate: RequestGate, work: Awaitable[Any]) -> Awaitable[Any]:

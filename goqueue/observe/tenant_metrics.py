@@ -3,7 +3,7 @@
 What must stay true: a counter never falls, also when tenants are deleted that share the label of others.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -15,12 +15,18 @@ TENANT_METRICS: Final[tuple[tuple[str, Literal["counter", "gauge"], str, tuple[s
     ("published_bytes", "counter", "Bytes of these messages, as frames.", ()),
     ("consumed_messages", "counter", "Messages that were handed out to a tenant.", ()),
     ("consumed_bytes", "counter", "Bytes of these messages, as frames.", ()),
+    (
+        "busy_seconds",
+        "counter",
+        "Time of the event loop that requests of a tenant were charged since the broker started, partly estimated.",
+        (),
+    ),
     ("storage_bytes", "gauge", "Stored bytes of a tenant, with dead letters and delayed messages.", ()),
     ("quota_percent", "gauge", "Share of a quota that is in use, in percent.", ("quota",)),
     ("quota_violations", "counter", "Refused requests and delayed polls of a tenant, by quota.", ("quota",)),
 )
 """Name, kind, description and further labels of each metric; all have the label `tenant`."""
-_TOTALS = ("published_messages", "published_bytes", "consumed_messages", "consumed_bytes")
+_TOTALS = ("published_messages", "published_bytes", "consumed_messages", "consumed_bytes", "busy_seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,7 @@ class TenantMetricValues:
     published_bytes: int = 0
     consumed_messages: int = 0
     consumed_bytes: int = 0
+    busy_seconds: float = 0.0
     storage_bytes: int = 0
     percents: Mapping[str, float] = field(default_factory=dict)
     """By quota, of those that are limited."""
@@ -46,8 +53,8 @@ class TenantMetrics:
         self.numbers: Sequence[TenantMetricValues] = ()
         """Set before each scrape."""
         self._named: dict[str, None] = {}
-        self._before: dict[tuple[str, ...], int] = {}
-        self._counters: Counter[tuple[str, ...]] = Counter()
+        self._before: dict[tuple[str, ...], float] = {}
+        self._counters: defaultdict[tuple[str, ...], float] = defaultdict(float)
         """By counter, label of the tenant and quota."""
 
     def collect(self) -> Iterator[tuple[str, Samples]]:
@@ -90,7 +97,7 @@ class TenantMetrics:
 
     def _count(self) -> None:
         """Add what has come since the last scrape."""
-        counts: dict[tuple[str, ...], int] = {}
+        counts: dict[tuple[str, ...], float] = {}
         for one in self.numbers:
             counts |= {(total, one.tenant): getattr(one, total) for total in _TOTALS}
             counts |= {("violations", one.tenant, quota): number for quota, number in one.violations.items()}

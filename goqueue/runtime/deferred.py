@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import coroutine
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from goqueue.errors import GoQueueError
 
@@ -95,6 +95,21 @@ class Deferred(Generic[T]):
         self.then(call)
 
 
+class HandlerTurn(Protocol):
+    """Runs handlers that are ready."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def add(self, run: "HandlerRun[Any]") -> None: ...
+
+    def resume(self, run: "HandlerRun[Any]") -> None: ...
+
+    def ended(self, run: "HandlerRun[Any]") -> None: ...
+
+    async def wait(self) -> None:
+        """Wait until a task may begin."""
+
+
 class Turn:
     """Runs handlers that are ready, then what is to follow all of them, then answers, in one turn of the loop."""
 
@@ -110,6 +125,16 @@ class Turn:
         self._ready.append(run)
         if not self._is_scheduled:
             self._schedule()
+
+    resume = add
+    """Continue a handler that has begun."""
+
+    def of(self, tenant: str) -> "HandlerTurn":  # noqa: ARG002 - others tell tenants apart
+        """Return what runs the handlers of a tenant."""
+        return self
+
+    async def wait(self) -> None:
+        """Wait until a task may begin."""
 
     def follow(self, callback: Callable[[], None]) -> None:
         """Call this in the next turn, or in the current one, after the handlers."""
@@ -128,9 +153,7 @@ class Turn:
         self.loop.call_soon(self._run)
 
     def _run(self) -> None:
-        ready, self._ready = self._ready, []
-        for run in ready:
-            run.advance()
+        self._run_ready()
         following, self._following = self._following, []
         for callback in following:
             try:
@@ -147,6 +170,11 @@ class Turn:
         if self._ready or self._following or self._ended:
             self._schedule()
 
+    def _run_ready(self) -> None:
+        ready, self._ready = self._ready, []
+        for run in ready:
+            run.advance()
+
     def _report(self, callback: Callable[[], None], error: Exception) -> None:
         """Report the error of one callback, which must not cost the others their answers."""
         self.loop.call_exception_handler({"message": f"{callback} failed", "exception": error})
@@ -157,7 +185,7 @@ class HandlerRun(Deferred[T]):
 
     __slots__ = ("_coroutine", "_is_cancelled", "_task", "_turn", "_waits")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], turn: Turn) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], turn: HandlerTurn) -> None:
         Deferred.__init__(self)
         self._coroutine = coroutine
         self._turn = turn
@@ -198,7 +226,7 @@ class HandlerRun(Deferred[T]):
                 self._task.add_done_callback(self._take_result)
 
     def _wake(self, _: object) -> None:
-        self._turn.add(self)
+        self._turn.resume(self)
 
     def _take_result(self, task: asyncio.Task[T]) -> None:
         self._coroutine.close()  # a task that was cancelled before its first step has not continued it

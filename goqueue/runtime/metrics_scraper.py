@@ -17,7 +17,9 @@ from goqueue.observe.state_metrics import (
     TransactionMetricsInput,
 )
 from goqueue.observe.tenant_metrics import TenantMetricValues
+from goqueue.runtime.deferred import Turn
 from goqueue.runtime.event_loop import TimeSlices
+from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.group_survey import CursorLag, GroupSnapshot, walk_groups
 from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.usage_runner import UsageRunner
@@ -46,7 +48,7 @@ class MetricsScraper:
             metrics.groups.numbers = await collect_group_metrics(runtime.broker)
             metrics.transactions = await collect_transaction_metrics(runtime.broker)
             if self.usage is not None:
-                metrics.tenants.numbers = tenant_metrics(self.usage)
+                metrics.tenants.numbers = tenant_metrics(self.usage, runtime.turn)
             metrics.delayed_pending = runtime.broker.delay_scheduler.pending()
             metrics.delayed_overdue_seconds = await collect_overdue_seconds(runtime)
             metrics.delayed_outcomes = dict(runtime.broker.delay_scheduler.outcomes)
@@ -67,7 +69,7 @@ class MetricsScraper:
             return metrics.scrape()
 
 
-def tenant_metrics(usage: UsageRunner) -> list[TenantMetricValues]:
+def tenant_metrics(usage: UsageRunner, turn: Turn) -> list[TenantMetricValues]:
     """Return the numbers of all tenants, as of the last sample of their usage."""
     return [
         TenantMetricValues(
@@ -76,6 +78,7 @@ def tenant_metrics(usage: UsageRunner) -> list[TenantMetricValues]:
             published_bytes=one.published_bytes,
             consumed_messages=one.consumed_messages,
             consumed_bytes=one.consumed_bytes,
+            busy_seconds=turn.busy_ns(one.tenant) / NANOSECONDS if isinstance(turn, FairTurn) else 0.0,
             storage_bytes=one.storage_bytes,
             percents={use.quota: use.percent for use in one.quotas if use.percent is not None},
             violations={use.quota: use.violations for use in one.quotas if use.violations},

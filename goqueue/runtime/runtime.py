@@ -40,6 +40,7 @@ from goqueue.runtime.deferred import Deferred, Turn
 from goqueue.runtime.delay_runner import DelayRunner
 from goqueue.runtime.event_logs import log_group_events, log_transaction_events
 from goqueue.runtime.event_loop import StallDetector
+from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.group_runner import GroupRunner
 from goqueue.runtime.runner import completed_within
 from goqueue.runtime.runtime_settings import RuntimeSettings
@@ -97,7 +98,7 @@ class Runtime:
     def start(self, path: str, owner: str, settings: StoreSettings) -> None:
         """Open the data directory and recover it."""
         self._loop = asyncio.get_running_loop()
-        self.turn = Turn(self._loop)
+        self.turn: Turn = FairTurn(self._loop) if self.settings.has_tenants else Turn(self._loop)
         self.store = Store.open(self.disk, path, self.clock, owner=owner, settings=settings, deliver=self._deliver)
         try:
             self.store.resources.flusher.on_round.subscribe(self._observe_round)
@@ -114,6 +115,9 @@ class Runtime:
             )
             self.stall_detector = StallDetector(self.broker.stall_free, self.clock)
             self.broker.open()
+            if self.broker.tenants is not None and isinstance(self.turn, FairTurn):
+                tenants, turn = self.broker.tenants, self.turn
+                tenants.on_change.subscribe(lambda: turn.keep(tenants.state.tenants))
             for coordinator in self.broker.groups:
                 self._observe_groups(coordinator)
             self.broker.groups.on_opened.subscribe(self._observe_groups)
