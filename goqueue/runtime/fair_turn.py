@@ -18,6 +18,10 @@ QUANTUM_NS: Final = 500_000
 """For a tenant whose turn it is: some ten requests, so that the processor's caches stay warm."""
 SLICE_NS: Final = 1_000_000
 """For handlers in one turn of the loop, and for what is read before them and written after them."""
+LONG_SLICE_NS: Final = 4_000_000
+"""While one tenant is alone: larger turns cost less."""
+SHARED_NS: Final = 1_000_000_000
+"""For which the loop counts as shared after another tenant had work."""
 REQUEST_NS: Final = 30_000
 """Charged for each request besides the time of its handler: it is read, checked and answered outside of it."""
 TASK_NS: Final = 200_000
@@ -56,13 +60,17 @@ class TenantTurn:
 
     def add(self, run: TurnMember) -> None:
         """Run this when it is the tenant's turn."""
-        self.queue.new.append(run)
-        self._fair.take_part(self.queue)
+        queue = self.queue
+        queue.new.append(run)
+        if not queue.is_in_ring:
+            self._fair.take_part(queue)
 
     def resume(self, run: TurnMember) -> None:
         """Continue what has begun, before other work of the tenant begins."""
-        self.queue.begun.append(run)
-        self._fair.take_part(self.queue)
+        queue = self.queue
+        queue.begun.append(run)
+        if not queue.is_in_ring:
+            self._fair.take_part(queue)
 
     def ended(self, run: HandlerRun[Any]) -> None:
         self._fair.ended(run)
@@ -83,6 +91,9 @@ class FairTurn(Turn):
         self._queues: FairQueue[TurnMember] = FairQueue(QUANTUM_NS)
         self._tenants: dict[str, TenantTurn] = {}
         self._has_work = False
+        self._latest: TenantQueue[TurnMember] | None = None
+        """The last tenant that has got work while it had none."""
+        self._shared_until_ns = 0
         outside = TenantTurn(self)
         self.add = outside.add  # type: ignore[method-assign]
         self.resume = outside.resume  # type: ignore[method-assign]
@@ -106,8 +117,9 @@ class FairTurn(Turn):
 
     def take_part(self, queue: TenantQueue[TurnMember]) -> None:
         """Let a tenant take part whose queue has got work."""
-        if not queue.is_in_ring:
-            self._queues.add(queue)
+        self._queues.add(queue)
+        if queue is not self._latest:
+            self._latest, self._shared_until_ns = queue, self._clock() + SHARED_NS
         self._has_work = True
         if not self._is_scheduled:
             self._schedule()
@@ -118,14 +130,22 @@ class FairTurn(Turn):
             self._schedule()  # the loop reads from clients before it calls
 
     def _run_ready(self) -> None:
-        queues, clock, left = self._queues, self._clock, SLICE_NS
+        queues, clock = self._queues, self._clock
         now = clock()
+        left = SLICE_NS if now < self._shared_until_ns else LONG_SLICE_NS
         while (queue := queues.next()) is not None and left > 0:
-            fixed = 0 if queue.begun else REQUEST_NS
-            queue.take().advance()
-            then = clock()
-            cost = then - now + fixed
-            now = then
-            queue.charge(cost)
-            left -= cost
+            begun, new, spent, credit = queue.begun, queue.new, 0, min(queue.deficit, left)
+            while spent < credit:
+                if begun:
+                    begun.popleft().advance()
+                elif new:
+                    new.popleft().advance()
+                    spent += REQUEST_NS
+                else:
+                    break
+                then = clock()
+                spent += then - now
+                now = then
+            queue.charge(spent)
+            left -= spent
         self._has_work = queue is not None
