@@ -73,7 +73,7 @@ class TenantAccess(KeyAccess):
     def require(self, action: Action, kind: ResourceKind, name: str = CLUSTER) -> None:
         if kind == CLUSTER:
             if not self._is_operator:
-                raise self._refused(_outside(self.name), action, kind, name)
+                raise self._refused(_outside(self.name, self.tenant), action, kind, name)
             super().require(action, kind, name)
             return
         world = self.world
@@ -94,10 +94,11 @@ class TenantAccess(KeyAccess):
         return [name for name in names if self.may("describe", kind, name)]
 
 
-def _outside(principal: str) -> PermissionDenied:
+def _outside(principal: str, tenant: str) -> PermissionDenied:
     return PermissionDenied(
         f"{quoted(principal)} belongs to a tenant, and this is about the broker as a whole",
         hint="ask an operator of the broker",
+        tenant=tenant,
     )
 
 

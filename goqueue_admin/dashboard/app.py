@@ -334,6 +334,7 @@ class Dashboard(DashboardApp):
     # --- everything else that a key does ---
 
     def action_look(self) -> None:
+        self.service.known.forget_refusals()
         self.look(fresh=True)
         if self.page is not None:
             self.page.say("asked again", "muted")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from goqueue.errors import BrokerUnreachable, TopicNotFound
+from goqueue.errors import BrokerUnreachable, GoQueueError, PermissionDenied, TenantsOff, TopicNotFound
 from goqueue_admin.dashboard.broker.service import (
     BACKOFF_SECONDS,
+    REFUSED_SECONDS,
     STATS,
     TOPICS,
     BrokerCall,
@@ -170,3 +171,35 @@ def test_the_oldest_answers_are_forgotten_first() -> None:
     known.take(broker_call("topic", "0"), 9, 9)
     known.keep(2)
     assert [known.get(broker_call("topic", str(number))) for number in range(5)] == [9, None, None, None, 4]
+
+
+async def test_refused_call_is_not_repeated_before_it_may_be_answered_otherwise() -> None:
+    clock = FrozenClock()
+    async with connected(clock) as (service, gate):
+
+        async def look(error: GoQueueError | None = None) -> bool:
+            """Return whether the broker was asked."""
+            gate.asked.clear()
+            service.look([STATS])
+            await turn()
+            was_asked = bool(gate.asked)
+            if was_asked:
+                future = gate.answers["stats"]
+                future.set_exception(error) if error else future.set_result({})
+                await turn()
+            clock.pass_seconds(1)
+            return was_asked
+
+        assert await look(PermissionDenied("no right"))
+        assert not await look()
+        clock.pass_seconds(REFUSED_SECONDS)
+        assert await look(TenantsOff("off"))
+        clock.pass_seconds(REFUSED_SECONDS)
+        assert not await look()
+        service.known.forget_refusals()
+        assert await look(PermissionDenied("of a tenant", tenant="a"))
+        clock.pass_seconds(REFUSED_SECONDS)
+        assert not await look()
+        service.known.forget_refusals()
+        assert await look()
+        assert await look()

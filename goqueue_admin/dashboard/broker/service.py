@@ -12,7 +12,14 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from goqueue.clock import NANOSECONDS, Clock, SystemClock
-from goqueue.errors import BrokerStopping, BrokerUnreachable, GoQueueError, RequestTimedOut
+from goqueue.errors import (
+    BrokerStopping,
+    BrokerUnreachable,
+    GoQueueError,
+    PermissionDenied,
+    RequestTimedOut,
+    TenantsOff,
+)
 
 if TYPE_CHECKING:
     from goqueue.client import AsyncReader, Message
@@ -113,6 +120,10 @@ class CallResults:
             self._joined[name] = (pages, whole)
         return whole
 
+    def forget_refusals(self) -> None:
+        """Let refused calls be made again."""
+        self.age(*(asked for asked, one in self._answers.items() if one.error is not None))
+
     def keep(self, wanted: int = 200) -> None:
         """Drop the oldest results beyond a number."""
         for asked in list(self._answers)[: max(0, len(self._answers) - wanted)]:
@@ -152,6 +163,8 @@ def group_calls(known: CallResults) -> list[BrokerCall]:
 
 
 ANSWER_SECONDS = 5.0
+REFUSED_SECONDS = 60
+"""A call that the key may not make is made again so late: each refusal is in the audit trail."""
 PROBE_SECONDS = 0.4
 BACKOFF_SECONDS = (1, 2, 3, 5)
 TAIL_BYTES = 64 * 1024
@@ -188,6 +201,7 @@ class Service:
 
     def look(self, questions: Sequence[BrokerCall], *, fresh: bool = False) -> None:
         """Run a round of calls in order. `fresh` cancels the current round first, for a new screen."""
+        questions = [asked for asked in questions if not self._is_refused(asked)]
         if fresh:
             self.generation += 1
             self._next = ()
@@ -198,6 +212,17 @@ class Service:
             self._next = questions
         else:
             self._round = asyncio.create_task(self._rounds(questions, self.generation), name="dashboard-round")
+
+    def _is_refused(self, asked: BrokerCall) -> bool:
+        """Return whether a call would be refused again: for lack of a right, or because the broker has no tenants.
+
+        Rights may change, so that is asked again after a while; the others only after an outage.
+        """
+        error, at_ns = self.known.error(asked), self.known.at_ns(asked)
+        if not at_ns or at_ns < self.link.since_ns or not isinstance(error, PermissionDenied | TenantsOff):
+            return False
+        is_lasting = isinstance(error, TenantsOff) or "tenant" in error.details
+        return is_lasting or self.clock.now_ns() - at_ns < REFUSED_SECONDS * NANOSECONDS
 
     async def _rounds(self, questions: Sequence[BrokerCall], generation: int) -> None:
         while questions and generation == self.generation:

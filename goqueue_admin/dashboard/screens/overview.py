@@ -19,6 +19,7 @@ from goqueue_admin.dashboard.broker.service import (
     STATS,
     BrokerCall,
     CallResults,
+    broker_call,
     group_calls,
     known_groups,
 )
@@ -40,6 +41,7 @@ from goqueue_admin.dashboard.widgets.plots import RANGES, LinePlot, history_seri
 from goqueue_admin.dashboard.widgets.table import RowTable
 
 if TYPE_CHECKING:
+    from goqueue.client import TenantStats
     from goqueue.client.admin_requests import GroupDetails
 
 
@@ -156,8 +158,37 @@ def late_group_columns() -> "tuple[TableColumn[GroupDetails], ...]":
 _FINDINGS, _GROUPS = "#findings", "#late"
 
 
+def tenant_of_key(known: CallResults) -> str:
+    """Return the tenant that the key belongs to; empty for a key of the operators, and before the first answer."""
+    error = known.error(STATS)
+    return "" if error is None else str(error.details.get("tenant", ""))
+
+
+def tenant_lines(tenant: str, stats: "TenantStats | None") -> list[Content]:
+    """Say what a key of a tenant may see, and how to come there."""
+    numbers = []
+    if stats is not None:
+        counts = (format_count(stats.topics, "topic"), format_count(stats.groups, "group"))
+        numbers = [f"{', '.join(counts)}, {formats.size(stats.size_bytes)} stored; it is {stats.status}"]
+        numbers += [f"{name}: {percent:.0f}% used" for name, percent in sorted(stats.percentages.items())]
+    return [
+        Content.assemble("This key belongs to the tenant ", (escape_unprintable(tenant), "bold"), "."),
+        *map(Content, numbers),
+        Content(""),
+        Content("It sees the tenant's own topics, groups, schemas, traces, transactions and delayed messages."),
+        Content("Findings, rates, logs, keys and other tenants are about the broker: its operators see those."),
+        Content(""),
+        Content.assemble(("f3 or :topics", "bold"), "  the topics"),
+        Content.assemble(("f4 or :groups", "bold"), "  the groups, and how far behind they are"),
+        Content.assemble((f":tenant {escape_unprintable(tenant)}", "bold"), "  quotas and usage"),
+    ]
+
+
 class OverviewScreen(DashboardScreen):
-    """The overview. Enter opens the subject of a finding, or a group; `i` shows the finding in full."""
+    """The overview. Enter opens the subject of a finding, or a group; `i` shows the finding in full.
+
+    A key of a tenant may not ask about the broker: it is told what it may see.
+    """
 
     AUTO_FOCUS = "RowTable"
     BINDINGS: ClassVar = [
@@ -167,15 +198,21 @@ class OverviewScreen(DashboardScreen):
     ]
 
     def calls(self) -> Sequence[BrokerCall]:
-        groups = group_calls(self.dashboard.service.known)
+        known = self.dashboard.service.known
+        groups = group_calls(known)
+        if tenant := tenant_of_key(known):
+            return (broker_call("tenant_stats", tenant), *groups)
         return (STATS, DOCTOR, *groups, HISTORY, *self.history_calls())
 
     def needed(self) -> Sequence[BrokerCall]:
+        if tenant := tenant_of_key(self.dashboard.service.known):
+            return (broker_call("tenant_stats", tenant), *group_calls(self.dashboard.service.known))
         return (STATS, DOCTOR, *group_calls(self.dashboard.service.known), HISTORY, self.history_call())
 
     def body(self) -> Iterator[Widget]:
         yield NumbersBar()
         yield NumbersBar(id="verdict")
+        yield Static(id="tenant", markup=False)
         yield RowTable(finding_columns(), finding_key, id="findings")
         yield Static(id="advice", markup=False)
         yield RowTable(late_group_columns(), lambda one: one.group_id, id="late")
@@ -184,7 +221,11 @@ class OverviewScreen(DashboardScreen):
 
     def show(self, known: CallResults) -> None:
         history, doctor = known.facts(HISTORY), known.facts(DOCTOR)
-        groups = known_groups(known)
+        groups, tenant = known_groups(known), tenant_of_key(known)
+        self.query_one("#tenant").display, self.query_one("#plots").display = bool(tenant), not tenant
+        if tenant:
+            lines = tenant_lines(tenant, known.get(broker_call("tenant_stats", tenant)))
+            self.query_one("#tenant", Static).update(Content("\n").join(lines))
         self.query_one(NumbersBar).show(overview_numbers(known.facts(STATS)))
         verdict = verdict_numbers(doctor)
         self.query_one("#verdict", NumbersBar).show(verdict)

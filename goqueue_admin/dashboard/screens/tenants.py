@@ -1,22 +1,25 @@
-"""Tenants: their status, what belongs to each, and the dialogs that suspend and activate them."""
+"""Tenants: their status, what belongs to each, and the dialog that changes the status of one."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.binding import Binding
 from textual.content import Content
 from textual.widget import Widget
 
-from goqueue.quantities import format_count, format_size
+from goqueue.console.terminal import escape_unprintable
+from goqueue.quantities import format_count, format_size, quoted
 from goqueue_admin.dashboard.broker.service import BrokerCall, CallResults, broker_call
 from goqueue_admin.dashboard.screens.base import DashboardScreen
-from goqueue_admin.dashboard.screens.dialog import ActionDialog, DialogPlan
+from goqueue_admin.dashboard.screens.dialog import ActionDialog, DialogField, DialogPlan
 from goqueue_admin.dashboard.screens.routes import Location
 from goqueue_admin.dashboard.views.table import SortOrder, TableColumn
 from goqueue_admin.dashboard.widgets.table import RowTable
 
 if TYPE_CHECKING:
     from goqueue.client import TenantContents, TenantInfo
+
+TenantAction = Literal["suspend", "activate", "disable"]
 
 _TENANTS = broker_call("tenants")
 _TONES = {"active": "good", "suspended": "warn", "disabled": "muted", "deleting": "bad"}
@@ -38,9 +41,9 @@ def _short_time(time: str) -> str:
 
 
 class TenantsScreen(DashboardScreen):
-    """All tenants. Enter opens the quotas of one, `x` suspends or activates the one under the cursor."""
+    """All tenants. Enter opens the quotas of one, `x` changes the status of the one under the cursor."""
 
-    BINDINGS: ClassVar = [Binding("x", "switch", "Suspend/activate", id="tenants.switch")]
+    BINDINGS: ClassVar = [Binding("x", "switch", "Change status", id="tenants.switch")]
 
     def calls(self) -> Sequence[BrokerCall]:
         return (_TENANTS,)
@@ -63,15 +66,34 @@ class TenantsScreen(DashboardScreen):
             self.app.push_screen(TenantStatusDialog(tenant))
 
 
+_ACTIONS: dict[str, TenantAction] = {"active": "activate", "suspended": "suspend", "disabled": "disable"}
+_EFFECTS = {
+    "suspended": "Nothing is published, consumed or changed any more; waiting requests end.",
+    "disabled": "Nothing is answered any more, not even lists; waiting requests end.",
+}
+
+
 class TenantStatusDialog(ActionDialog):
-    """Suspends an active tenant, and activates another one."""
+    """Suspends or disables a tenant, with a reason for those who are refused, and activates it."""
 
     def __init__(self, tenant: "TenantInfo") -> None:
         self._tenant = tenant
-        self._action = "suspend" if tenant.status == "active" else "activate"
-        super().__init__(f"{self._action.capitalize()} a tenant", tenant.id)
+        status = "suspended" if tenant.status == "active" else "active"
+        fields = [
+            DialogField("status", "status", status, "active, suspended or disabled"),
+            DialogField("reason", "reason", hint="told to those who are refused"),
+        ]
+        super().__init__("Change the status of a tenant", tenant.id, fields)
+
+    @property
+    def _action(self) -> TenantAction:
+        status = self.values["status"]
+        if status not in _ACTIONS:
+            raise ValueError(f"status is {quoted(status)}, and must be active, suspended or disabled")
+        return _ACTIONS[status]
 
     async def plan(self) -> DialogPlan:
+        action, reason = self._action, self.values["reason"]
         contents: TenantContents = await self.dashboard.service.do(broker_call("tenant_contents", self._tenant.id))
         counts = ", ".join(
             (
@@ -83,16 +105,21 @@ class TenantStatusDialog(ActionDialog):
             )
         )
         lines = [Content(f"{self._tenant.id}  {counts}")]
-        if self._action == "suspend":
-            lines.append(
-                Content.styled("Nothing is published, consumed or changed any more; waiting requests end.", "$warning")
+        if (effect := _EFFECTS.get(self.values["status"])) is not None:
+            lines.append(Content.styled(effect, "$warning"))
+            told = (
+                f"Those who are refused are told: {reason}" if reason else "Those who are refused are told no reason."
             )
-        return DialogPlan(lines, f"{self._action} the tenant {self._tenant.id}")
+            lines.append(Content(escape_unprintable(told)))
+        return DialogPlan(lines, f"{action} the tenant {self._tenant.id}")
 
     async def carry_out(self) -> Sequence[Content]:
-        changed = await self.dashboard.service.do(broker_call("set_tenant_status", self._tenant.id, self._action))
+        reason = "" if self._action == "activate" else self.values["reason"]
+        change = broker_call("set_tenant_status", self._tenant.id, self._action, reason=reason)
+        changed = await self.dashboard.service.do(change)
         return [Content.styled(f"{changed.id} is {changed.status}", "$success")]
 
     def command(self) -> str:
-        consent = ("--dry-run",) if self._action == "suspend" else ()
-        return self.dashboard.shell_command("goqueue-admin", "tenant", self._action, self._tenant.id, *consent)
+        action, reason = _ACTIONS.get(self.values["status"], "suspend"), self.values["reason"]
+        options = () if action == "activate" else (*(("--reason", reason) if reason else ()), "--dry-run")
+        return self.dashboard.shell_command("goqueue-admin", "tenant", action, self._tenant.id, *options)
