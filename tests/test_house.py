@@ -136,11 +136,12 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.schemas",
         "goqueue.storage",
     ),
+    # What a backup held at a time is told by the records of topics and groups, which the broker's own rules understand.
+    "goqueue.backup": ("goqueue.broker.core.catalog", "goqueue.broker.groups.records", "goqueue.storage"),
     "goqueue.broker": ("goqueue.wire", "goqueue.schemas", "goqueue.security", "goqueue.storage"),
     "goqueue.cluster": ("goqueue.storage",),
     "goqueue.security": ("goqueue.storage",),
     "goqueue.observe": ("goqueue.wire", "goqueue.storage"),
-    "goqueue.backup": ("goqueue.storage",),
     "goqueue.client": ("goqueue.wire", "goqueue.schemas", "goqueue.storage.frame"),
     "goqueue.schemas": (),
     "goqueue.wire": (),

@@ -7,9 +7,11 @@ is repeated, it continues with what is there.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry
 from goqueue.backup.pieces import check_piece, piece_of
+from goqueue.backup.restore_point import PointInTime
 from goqueue.backup.target import BackupTarget
 from goqueue.errors import BackupDamaged, DataDirectoryInUse, RestoreImpossible
 from goqueue.quantities import format_size
@@ -22,6 +24,14 @@ Progress = Callable[[int], None]
 """Called with the bytes that were restored since the last call."""
 
 
+class LogWriter(Protocol):
+    """Writes the files of a log, whole or up to its end in a restore."""
+
+    def __call__(
+        self, disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress, /
+    ) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     """The steps of a restore, before anything is changed."""
@@ -32,14 +42,17 @@ class RestorePlan:
     """Whether a restore of the same backup was interrupted there."""
     bytes: int
     segments: int
+    point: PointInTime | None = None
+    """Where logs end that do not end where the backup does."""
 
 
-def plan_restore(disk: Disk, manifest: Manifest, path: str) -> RestorePlan:
+def plan_restore(disk: Disk, manifest: Manifest, path: str, point: PointInTime | None = None) -> RestorePlan:
     """Raise RestoreImpossible unless a backup can be restored to a path. Changes nothing."""
     for log in manifest.logs:
         check_name(log.name)
-    continued = _refuse_used(disk, manifest, path)
-    plan = RestorePlan(manifest, path, continued, manifest.size, sum(len(log.segments) for log in manifest.logs))
+    continued = _refuse_used(disk, _marker(manifest, point), path)
+    segments = sum(len(log.segments) for log in manifest.logs)
+    plan = RestorePlan(manifest, path, continued, manifest.size, segments, point)
     place = path
     while disk.kind(place) == "absent":
         place = place.rstrip("/").rpartition("/")[0] or ("/" if place.startswith("/") else ".")
@@ -52,46 +65,56 @@ def plan_restore(disk: Disk, manifest: Manifest, path: str) -> RestorePlan:
     return plan
 
 
-def _refuse_used(disk: Disk, manifest: Manifest, path: str) -> bool:
-    """Return whether this backup was being restored there; refuse any other content."""
+def _refuse_used(disk: Disk, expected: bytes, path: str) -> bool:
+    """Return whether the same restore was interrupted there; refuse any other content."""
     if disk.kind(path) == "absent":
         return False
     names = {entry.name for entry in disk.entries(path)} - {"lost+found"}
     if not names or names == {"FORMAT.tmp"}:
         return False
     marker = read_all(disk, f"{path}/FORMAT") if "FORMAT" in names else b""
-    if marker == _marker(manifest):
+    if marker == expected:
         return True
     hint = "name a directory that does not exist or is empty"
     if marker.startswith(RESTORING):
         other = marker.removeprefix(RESTORING).decode("ascii", "replace").strip()
         raise RestoreImpossible(
-            f"a restore of another backup was interrupted in {path}: {other}",
-            hint=f"restore that one, remove {path}, or {hint}",
+            f"another restore was interrupted in {path}: of backup {other}",
+            hint=f"repeat that one with the same options, remove {path}, or {hint}",
         )
     raise RestoreImpossible(f"{path} is not empty: it holds {', '.join(sorted(names)[:3])}", hint=hint)
 
 
-def _marker(manifest: Manifest) -> bytes:
-    return RESTORING + manifest.id.encode() + b"\n"
+def _marker(manifest: Manifest, point: PointInTime | None) -> bytes:
+    name = manifest.id if point is None else f"{manifest.id} cut {point.name}"
+    return RESTORING + name.encode() + b"\n"
 
 
 def restore_backup(
-    disk: Disk, target: BackupTarget, plan: RestorePlan, owner: str, progress: Progress = lambda _: None
+    disk: Disk,
+    target: BackupTarget,
+    plan: RestorePlan,
+    owner: str,
+    progress: Progress = lambda _: None,
+    write_log: LogWriter | None = None,
 ) -> None:
-    """Carry out a plan. `owner` names this process to others that want the directory."""
-    path, manifest = plan.path, plan.manifest
+    """Carry out a plan. `owner` names this process to others that want the directory.
+
+    `write_log` is that of a plan with a point in time.
+    """
+    write_log = write_log or restore_log
+    path, manifest, marker = plan.path, plan.manifest, _marker(plan.manifest, plan.point)
     disk.make_directory(path)
-    if _refuse_used(disk, manifest, path) is False:
-        replace_file(disk, f"{path}/FORMAT", _marker(manifest))
+    if _refuse_used(disk, marker, path) is False:
+        replace_file(disk, f"{path}/FORMAT", marker)
     lock = disk.lock(f"{path}/lock", owner)
     try:
-        if read_all(disk, f"{path}/FORMAT") != _marker(manifest):
+        if read_all(disk, f"{path}/FORMAT") != marker:
             raise DataDirectoryInUse(f"{path} was restored by another process meanwhile")
         disk.make_directory(f"{path}/logs")
         for log in manifest.logs:
             try:
-                restore_log(disk, target, f"{path}/logs/{log.name}", log, progress)
+                write_log(disk, target, f"{path}/logs/{log.name}", log, progress)
             except BackupDamaged as error:
                 raise _unusable(error, target, log, path) from None
         replace_file(disk, f"{path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())

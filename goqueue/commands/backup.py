@@ -10,13 +10,15 @@ from goqueue.config import load
 from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.formatting import format_size_rate, format_to_second
+from goqueue.console.positions import parse_time_flag
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, output_flags
-from goqueue.quantities import format_count, format_duration, format_size, format_time
+from goqueue.quantities import format_count, format_duration, format_size, format_time, quoted
 
 if TYPE_CHECKING:
     from goqueue.backup.manifest import Manifest
     from goqueue.backup.restore import RestorePlan
+    from goqueue.backup.restore_point import PointInTime
     from goqueue.backup.target import BackupTarget
 
 _FromFlag = Annotated[str, typer.Option("--from", metavar="DIR", help="The directory with backups.")]
@@ -233,6 +235,15 @@ def restore(
         str | None, typer.Option("--data-dir", metavar="PATH", help="Empty or absent data directory to fill.")
     ] = None,
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Only what was appended before this time.")
+    ] = None,
+    offset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offset", metavar="TOPIC/P=N", help="Only messages of a partition below offset N; may be repeated."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
 ) -> None:
     """Restore a backup into an empty data directory.
@@ -241,36 +252,79 @@ def restore(
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data --dry-run
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data
       goqueue restore --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b
+      goqueue restore --from /mnt/backups --data-dir ./goqueue-data --to 2026-11-20T02:00:00Z
+      goqueue restore --from /mnt/backups --data-dir ./goqueue-data --offset orders/0=1200
 
     It has the same bytes at the same offsets. Every object is verified on its way. A restore that was interrupted
-    continues when it is run again; until it is complete, no broker opens the directory.
+    continues when it is run again; until it is complete, no broker opens the directory. With --to, the default backup
+    is the earliest one behind that time.
     """
+    from goqueue.backup.cut_writer import log_writer  # noqa: PLC0415
     from goqueue.backup.restore import plan_restore, restore_backup  # noqa: PLC0415
     from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
     from goqueue.storage.store import process_name  # noqa: PLC0415
 
     target, disk = _target(source), SystemDisk()
     path = load(config, os.environ, {"data_dir": data_dir}).data_dir
-    plan = plan_restore(disk, _manifest(target, backup), path)
+    moment = None if to is None else parse_time_flag("--to", to)
+    manifest, point = _point(target, backup, moment, dict(map(_parse_offset, offset or ())))
+    plan = plan_restore(disk, manifest, path, point)
     terminal.say(*_sentences(plan))
     if dry_run:
         return
     line = _ProgressLine("restoring", plan.bytes)
+    owner = process_name("goqueue restore", os.getpid())
     try:
-        restore_backup(disk, target, plan, process_name("goqueue restore", os.getpid()), line)
+        restore_backup(disk, target, plan, owner, line, log_writer(point))
     finally:
         terminal.show_status("")
     terminal.say(f"restored in {format_duration(round(line.seconds, 1))}; start it with:")
     terminal.write(f"goqueue serve --data-dir {path}\n")
 
 
+def _parse_offset(text: str) -> tuple[str, int]:
+    log, sign, offset = text.partition("=")
+    if not (log and sign and offset.isascii() and offset.isdecimal() and len(offset) < 19):
+        raise UsageInvalid(
+            f"--offset {quoted(text)} is not a partition and an offset", hint="write --offset orders/0=1200"
+        )
+    return log, int(offset)
+
+
+def _point(
+    target: "BackupTarget", backup: str | None, time_ns: int | None, offsets: dict[str, int]
+) -> "tuple[Manifest, PointInTime | None]":
+    """Return the backup to restore, and where its logs end if not at their ends."""
+    from goqueue.backup.point_in_time import PointPlanner, backup_before, choose_backups  # noqa: PLC0415
+    from goqueue.errors import RestoreImpossible  # noqa: PLC0415
+
+    if time_ns is None and not offsets:
+        return _manifest(target, backup), None
+    if time_ns is None or backup is not None:
+        manifest = _manifest(target, backup)
+        earlier = None if time_ns is None else backup_before(target, manifest, time_ns)
+    else:
+        manifest, earlier = choose_backups(target, time_ns)
+    if time_ns is not None and time_ns > manifest.cut_ns:
+        raise RestoreImpossible(
+            f"backup {manifest.id} is of {format_time(manifest.cut_ns)}, and --to is later",
+            hint="leave out --backup, or choose an earlier time",
+        )
+    return manifest, PointPlanner(target, manifest, earlier, time_ns).plan(offsets)
+
+
 def _sentences(plan: "RestorePlan") -> list[str]:
-    manifest = plan.manifest
+    manifest, point = plan.manifest, plan.point
+    moment = manifest.cut_ns if point is None or point.time_ns is None else point.time_ns
     lines = [
         f"{'continue to restore' if plan.is_continued else 'restore'} backup {manifest.id} to {plan.path}",
         f"  {format_count(len(manifest.logs), 'log')}, {format_count(plan.segments, 'segment')}, "
-        f"{format_size(plan.bytes)}, as they were at {format_time(manifest.cut_ns)}",
+        f"{format_size(plan.bytes)}, as they were at {format_time(moment)}",
     ]
+    if point is not None:
+        from goqueue.backup.restore_point import describe_ends  # noqa: PLC0415
+
+        lines += [f"  {line}" for line in describe_ends(point)]
     damages = sum(len(log.damages) for log in manifest.logs)
     if damages:
         lines.append(f"  {format_count(damages, 'range')} of logs were damaged before the backup, and stay so")

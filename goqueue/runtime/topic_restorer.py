@@ -3,13 +3,13 @@
 The logs are written to `{data}/restoring` on the thread of backups. Then they become a topic in one turn of the loop.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from goqueue.backup.manifest import LogEntry, Manifest
-from goqueue.backup.pieces import MemoryFile
-from goqueue.backup.restore import RESTORING_DIRECTORY, load_pieces, remove_tree
+from goqueue.backup.log_reader import read_messages
+from goqueue.backup.manifest import Manifest
+from goqueue.backup.restore import RESTORING_DIRECTORY, remove_tree
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.topic_restore import TopicRestorePlan, plan_topic_restore, write_topic
 from goqueue.broker.adoption import adopt_topic, refuse_taken_name
@@ -19,8 +19,6 @@ from goqueue.broker.internal_topics import CATALOG
 from goqueue.errors import BackupsOff
 from goqueue.runtime.backup_runner import BackupRun, BackupRunner
 from goqueue.runtime.runtime import Runtime
-from goqueue.storage import frame
-from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +91,6 @@ def _topic_record(target: BackupTarget, manifest: Manifest, topic: str) -> Topic
     catalog = Catalog()
     for log in manifest.logs:
         if log.name == f"{CATALOG}/0":
-            for message in _messages(target, log):
+            for message in read_messages(target, log):
                 catalog.apply(decode_catalog_record(message))
     return catalog.topics.get(topic)
-
-
-def _messages(target: BackupTarget, log: LogEntry) -> Iterator[frame.StoredMessage]:
-    for segment in log.segments:
-        for content in load_pieces(target, segment.pieces, lambda _: None):
-            for found in scan_segment(MemoryFile(content), ScanRange(0, len(content), segment.base_offset)):
-                if not isinstance(found, Damage):
-                    for position in found.record_positions():
-                        yield frame.decode(found.buffer.data, position)

@@ -76,6 +76,15 @@ def lower_progress(disk: Disk, directory: str, offset: int) -> None:
         _store_progress(disk, directory, lowered)
 
 
+def skip_to(disk: Disk, directory: str, offset: int) -> None:
+    """Begin a segment at an offset behind the log. The offsets in between are as those that compaction has removed."""
+    _store_progress(disk, directory, replace(load_progress(disk, directory), gaps=offset))
+    segment = Segment(directory, offset)
+    if disk.kind(segment.path) == "absent":
+        disk.open(segment.path, "create").close()
+    disk.sync_directory(directory)
+
+
 def _progress_path(directory: str) -> str:
     return f"{directory}/compacted"
 

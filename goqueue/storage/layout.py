@@ -54,8 +54,8 @@ def _check_format(path: str, content: bytes) -> None:
     if content.startswith(RESTORING):
         raise FormatUnsupported(
             f"{path} is not complete: the restore of backup {version[:40]!a} was interrupted",
-            hint="run `goqueue restore` again with the same backup, and it continues; to restore another one, remove "
-            "the directory first",
+            hint="run `goqueue restore` again with the same options, and it continues; to restore another backup, "
+            "remove the directory first",
         )
     if word != "goqueue" or not version.isdecimal() or len(version) > _VERSION_DIGITS_MAX:
         raise FormatUnsupported(

@@ -208,7 +208,7 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
     with pytest.raises(RestoreImpossible, match="/data is not empty"):
         restore(disk, path=DATA)
     disk.write_file(f"{RESTORED}/FORMAT", b"goqueue-restoring %s\n" % name_of(1).encode())
-    with pytest.raises(RestoreImpossible, match="another backup was interrupted"):
+    with pytest.raises(RestoreImpossible, match="another restore was interrupted"):
         restore(disk)
     restore(disk, 1)
     (piece, *_) = next(log for log in manifest.logs if log.name == "t/0").segments[0].pieces

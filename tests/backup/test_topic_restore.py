@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from goqueue.backup.cut_writer import CutPoint
 from goqueue.backup.opening import open_target
-from goqueue.backup.topic_restore import CutPoint, plan_topic_restore, write_topic
+from goqueue.backup.topic_restore import plan_topic_restore, write_topic
 from goqueue.client import Client
 from goqueue.errors import BackupNotFound, OffsetOutOfRange
 from goqueue.storage import frame, scan
