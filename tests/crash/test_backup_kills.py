@@ -93,13 +93,12 @@ class Broker:
 
     def restore_topic(self, name: str) -> None:
         """Restore a topic, unless a kill in its last step has left logs with this name, which is refused."""
-        path = f"/admin/backup/{max(self.complete)}"
+        self.copy, path = name, f"/admin/backup/{max(self.complete)}"
         begun = ask(self.url, "POST", f"{path}/restore", {"topic": "t0", "name": name})
         if begun.status == 409 and begun.code == "log_exists":
             self.restore_topic(f"{name}-again")
             return
         assert begun.status == 202, begun.body
-        self.copy = name
         while ask(self.url, "GET", path).json["progress"] is not None:
             pass
 
