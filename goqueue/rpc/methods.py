@@ -30,6 +30,7 @@ SPECIAL: dict[str, Any] = {
     "OffsetService.CommitOffsets": positions.commit,
     "OffsetService.FetchOffsets": positions.fetch,
     "OffsetService.ResetOffsets": positions.reset,
+    "TransactionService.AddAcks": transactions.add_acks,
     "TransactionService.AddOffsets": transactions.add_offsets,
     "TransactionService.ListTransactions": transactions.list_transactions,
     "TransactionService.DescribeTransaction": transactions.describe,

@@ -80,6 +80,8 @@ class Subscription:
         body: dict[str, Any] = {"topics": list(request.topics), "start": _start(request.start_position)}
         if request.consumer_id:
             body["client_id"] = request.consumer_id
+        if request.member_id:
+            body["member_id"] = request.member_id
         if request.HasField("session_timeout"):
             body["session_timeout"] = seconds_of(request.session_timeout)
         if request.max_in_flight:

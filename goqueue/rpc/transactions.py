@@ -6,7 +6,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.quantities import parse_time
 from goqueue.rpc.positions import by_topic
 from goqueue.rpc.session import CallSession, path_of
-from goqueue.rpc.status import CallFailed, CallFailure, Code, invalid_request
+from goqueue.rpc.status import CallFailed, CallFailure, Code, described_failure, invalid_request
 from goqueue.rpc.transcoding import fill, timestamp, to_json
 from goqueue.rpc.v1 import transaction_pb2
 
@@ -16,6 +16,16 @@ async def add_offsets(session: CallSession, request: Any) -> Any:
     body = {**to_json(request), **whose, "offsets": by_topic(request.offsets)}
     response = transaction_pb2.AddOffsetsResponse()
     fill(response, (await session.ask("POST", "/transactions/offsets", body=body)).json)
+    return response
+
+
+async def add_acks(session: CallSession, request: Any) -> Any:
+    body = {**to_json(request), "producer_id": request.producer_id, "epoch": request.epoch}
+    answer = (await session.ask("POST", "/transactions/acks", body=body)).json
+    response = transaction_pb2.AddAcksResponse(transaction_id=answer["transaction_id"])
+    for handle, result in zip(request.receipts, answer["results"], strict=True):
+        if "error" in result:
+            response.failures.add(receipt_handle=handle, error=described_failure(result["error"]).error)
     return response
 
 

@@ -203,6 +203,29 @@ def test_transaction_counts_as_a_whole(rpc_broker: LocalBroker, rpc: Stubs, new_
     assert len(read(rpc_broker.url, topic)) == 1
 
 
+def test_refused_acks_of_a_transaction_are_listed_and_a_known_member_goes_on(
+    rpc_broker: LocalBroker, rpc: Stubs, new_name: Names
+) -> None:
+    topic, group, name, url = new_name("orders"), new_name("group"), new_name("tx"), rpc_broker.url
+    create(url, topic)
+    rpc.publish.PublishBatch(publish_pb2.PublishBatchRequest(topic=topic, messages=outgoing(b"1", b"2")))
+    member = ask(url, "POST", f"/groups/{group}/join", {"topics": [topic], "start": "earliest"}).json["member_id"]
+    stream = rpc.consume.Subscribe(consume_pb2.SubscribeRequest(topics=[topic], group_id=group, member_id=member))
+    assert next(stream).assignment.member_id == member
+    first, second = (next(one) for one in [messages_of(stream)] * 2)
+    release = ack_pb2.ExtendVisibilityRequest(receipt_handle=first.receipt_handle, visibility_timeout=Duration())
+    assert rpc.acks.ExtendVisibility(release).success
+    made = rpc.transactions.InitProducer(transaction_pb2.InitProducerRequest(transactional_id=name))
+    whose = {"transactional_id": name, "producer_id": made.producer_id, "epoch": made.epoch}
+    rpc.transactions.BeginTransaction(transaction_pb2.BeginTransactionRequest(**whose))
+    receipts = [first.receipt_handle, second.receipt_handle]
+    added = rpc.transactions.AddAcks(transaction_pb2.AddAcksRequest(**whose, receipts=receipts))
+    assert [(one.receipt_handle, one.error.reason) for one in added.failures] == [(receipts[0], "lease_expired")]
+    assert added.transaction_id == f"{made.producer_id}-{made.epoch}"
+    rpc.transactions.AbortTransaction(transaction_pb2.AbortTransactionRequest(**whose))
+    stream.cancel()
+
+
 def test_group_receives_settles_and_resets(rpc_broker: LocalBroker, rpc: Stubs, new_name: Names) -> None:
     topic, group, url = new_name("orders"), new_name("group"), rpc_broker.url
     create(url, topic)

@@ -66,7 +66,7 @@ class ConsumeRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., start_position: _Optional[_Union[ConsumeStartPosition, str]] = ..., start_offset: _Optional[int] = ..., start_timestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., consumer_id: _Optional[str] = ..., frames: _Optional[bool] = ..., read_uncommitted: _Optional[bool] = ..., filter: _Optional[_Iterable[str]] = ..., skip_damage: _Optional[bool] = ..., until_end: _Optional[bool] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
-    __slots__ = ("topics", "group_id", "consumer_id", "start_position", "max_messages", "max_bytes", "max_wait", "session_timeout", "heartbeat_interval", "frames", "visibility_timeout", "max_in_flight", "read_uncommitted", "skip_damage")
+    __slots__ = ("topics", "group_id", "consumer_id", "start_position", "max_messages", "max_bytes", "max_wait", "session_timeout", "heartbeat_interval", "frames", "visibility_timeout", "max_in_flight", "read_uncommitted", "skip_damage", "member_id")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,7 @@ class SubscribeRequest(_message.Message):
     MAX_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     READ_UNCOMMITTED_FIELD_NUMBER: _ClassVar[int]
     SKIP_DAMAGE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     group_id: str
     consumer_id: str
@@ -95,7 +96,8 @@ class SubscribeRequest(_message.Message):
     max_in_flight: int
     read_uncommitted: bool
     skip_damage: bool
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., group_id: _Optional[str] = ..., consumer_id: _Optional[str] = ..., start_position: _Optional[_Union[ConsumeStartPosition, str]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., session_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., frames: _Optional[bool] = ..., visibility_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_in_flight: _Optional[int] = ..., read_uncommitted: _Optional[bool] = ..., skip_damage: _Optional[bool] = ...) -> None: ...
+    member_id: str
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., group_id: _Optional[str] = ..., consumer_id: _Optional[str] = ..., start_position: _Optional[_Union[ConsumeStartPosition, str]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., session_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., frames: _Optional[bool] = ..., visibility_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_in_flight: _Optional[int] = ..., read_uncommitted: _Optional[bool] = ..., skip_damage: _Optional[bool] = ..., member_id: _Optional[str] = ...) -> None: ...
 
 class ConsumeResponse(_message.Message):
     __slots__ = ("messages", "heartbeat", "assignment", "rebalance", "error")

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from goqueue.rpc.v1 import ack_pb2 as _ack_pb2
 from goqueue.rpc.v1 import options_pb2 as _options_pb2
 from goqueue.rpc.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
@@ -114,10 +115,12 @@ class AddAcksRequest(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ..., receipts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AddAcksResponse(_message.Message):
-    __slots__ = ("transaction_id",)
+    __slots__ = ("transaction_id", "failures")
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
     transaction_id: str
-    def __init__(self, transaction_id: _Optional[str] = ...) -> None: ...
+    failures: _containers.RepeatedCompositeFieldContainer[_ack_pb2.AckError]
+    def __init__(self, transaction_id: _Optional[str] = ..., failures: _Optional[_Iterable[_Union[_ack_pb2.AckError, _Mapping]]] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
     __slots__ = ("transactional_id", "producer_id", "epoch")
