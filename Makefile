@@ -9,6 +9,7 @@ PYTHON ?=
 ARGS ?=
 SUITE ?=
 SECONDS ?= 300
+LANGUAGES ?=
 
 RUNTIME := .venv/runtime
 INSTALLED := .venv/installed
@@ -28,7 +29,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: help run demo test soak check fmt docs pictures bench clean
+.PHONY: help run demo test soak check fmt docs pictures bench clients clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,8 +67,12 @@ pictures: $(INSTALLED) ## make the pictures of the documentation anew, from what
 bench: $(INSTALLED) ## measure (SUITE=name for one suite, ARGS="..." goes on)
 	@$(RUN) benchmarks $(SUITE) $(ARGS)
 
+clients: $(INSTALLED) ## generate, build and test the clients in other languages (LANGUAGES="typescript" for some)
+	@$(RUN) clients.check $(LANGUAGES)
+
 clean: ## remove the environment, caches and build results
 	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): WHAT := .

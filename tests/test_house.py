@@ -278,6 +278,7 @@ FORBIDDEN_TEXT = {
     "the address of a package index": r"\b(py[p]i\.org|files\.py[t]honhosted\.org|registry\.np[m]js\.org)\b",
 }
 MADE_AT_THE_ROOT = {"build", "data", "dist"}
+MADE_FOR_CLIENTS = {"build", "dist", "node_modules"}
 HIDDEN_BUT_OURS = {".ci", ".github"}
 
 
@@ -621,6 +622,8 @@ def repository_files() -> Iterator[Path]:
 
 def holds_our_files(directory: Path) -> bool:
     if directory.parent == ROOT and directory.name in MADE_AT_THE_ROOT:
+        return False
+    if directory.parent.parent == ROOT / "clients" and directory.name in MADE_FOR_CLIENTS:
         return False
     return directory.name in HIDDEN_BUT_OURS or not directory.name.startswith((".", "__pycache__"))
 

@@ -1,0 +1,70 @@
+"""Generates, builds and tests the clients in other languages, each against a broker of this checkout: `make clients`.
+
+Names of languages choose some; without any, all are checked. A missing toolchain is an error that says how to get it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from clients import generate
+
+CLIENTS = Path(__file__).resolve().parent
+GOQUEUE = Path(sys.executable).parent / "goqueue"
+NODE_VERSION = 20
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or sorted(LANGUAGES)
+    for name in chosen:
+        if name not in LANGUAGES:
+            return _fail(f"{name!r} is no client here; choose of {', '.join(sorted(LANGUAGES))}")
+        problem = MISSING[name]()
+        if problem:
+            return _fail(problem)
+    for name in chosen:
+        sys.stderr.write(f"client for {name}\n")
+        try:
+            LANGUAGES[name]()
+        except subprocess.CalledProcessError as error:
+            return _fail(f"{' '.join(map(str, error.cmd))} has failed")
+    problems = generate.outdated()
+    return _fail("; ".join(problems)) if problems else 0
+
+
+def _fail(sentence: str) -> int:
+    sys.stderr.write(f"error: {sentence}\n")
+    return 1
+
+
+def _run(directory: Path, *command: str) -> None:
+    environment = os.environ | {"GOQUEUE": str(GOQUEUE)}
+    subprocess.run(command, cwd=directory, check=True, env=environment)
+
+
+def _missing_node() -> str:
+    hint = f"install Node.js {NODE_VERSION} or newer with npm: your system's package, or nodejs.org"
+    if not shutil.which("node") or not shutil.which("npm"):
+        return f"the client for typescript needs node and npm, which are not here; {hint}"
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version[1:].split(".")[0]) < NODE_VERSION:
+        return f"the client for typescript needs Node.js {NODE_VERSION}, this is {version}; {hint}"
+    return ""
+
+
+def _check_typescript() -> None:
+    directory = CLIENTS / "typescript"
+    _run(directory, "npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
+    generate.main(["typescript"])
+    _run(directory, "npm", "test", "--silent")
+
+
+LANGUAGES: dict[str, Callable[[], None]] = {"typescript": _check_typescript}
+MISSING: dict[str, Callable[[], str]] = {"typescript": _missing_node}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,11 @@
+/** The services as generated, for `client.call`. */
+export { AckServiceService as AckService } from "./gen/goqueue/v1/ack.js";
+export { AdminServiceService as AdminService } from "./gen/goqueue/v1/admin.js";
+export { ConsumeServiceService as ConsumeService } from "./gen/goqueue/v1/consume.js";
+export { DelayedServiceService as DelayedService } from "./gen/goqueue/v1/delayed.js";
+export { HealthServiceService as HealthService } from "./gen/goqueue/v1/health.js";
+export { OffsetServiceService as OffsetService } from "./gen/goqueue/v1/offset.js";
+export { PublishServiceService as PublishService } from "./gen/goqueue/v1/publish.js";
+export { SchemaServiceService as SchemaService } from "./gen/goqueue/v1/schema.js";
+export { TopicServiceService as TopicService } from "./gen/goqueue/v1/topic.js";
+export { TransactionServiceService as TransactionService } from "./gen/goqueue/v1/transaction.js";

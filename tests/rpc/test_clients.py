@@ -1,0 +1,25 @@
+"""The clients in other languages, as far as Python can look at them; `make clients` runs their own tests."""
+
+import json
+import re
+
+from clients import generate
+
+CLIENTS = generate.CLIENTS
+
+
+def test_generated_code_is_that_of_the_proto_files() -> None:
+    assert generate.outdated() == []
+
+
+def test_examples_of_readmes_are_the_tested_ones() -> None:
+    readmes = sorted(CLIENTS.glob("*/README.md"))
+    assert readmes
+    for readme in readmes:
+        ((path, shown),) = re.findall(r"<!-- (examples/\S+) -->\n```\w+\n(.*?)```", readme.read_text(), re.DOTALL)
+        assert (readme.parent / path).read_text() == shown, path
+
+
+def test_lock_file_of_npm_names_no_registry() -> None:
+    locked = json.loads((CLIENTS / "typescript" / "package-lock.json").read_text())
+    assert not [name for name, package in locked["packages"].items() if "resolved" in package]
