@@ -426,6 +426,15 @@ BACKUP_LOOK_SECONDS = 30.0  # between looks at the schedule
 BACKUP_TARGET_CHECK_SECONDS = 5.0  # that the doctor waits for the target of backups
 BACKUP_RETRY_SECONDS = 600.0  # after a failed backup of the schedule
 BACKUP_OLD_SECONDS = 36 * 3600  # without a schedule: a nightly backup that is missing
+BACKUP_LEASE_SECONDS = 60.0  # of the lock of an object store; another process may take it some time after its end
+BACKUP_LEASE_RENEWAL_SECONDS = 15.0  # several attempts within a lease
+BACKUP_LEASE_DOUBT_SECONDS = 30.0  # between the end of a lease and its loss: by so much clocks may differ
+STORE_PART_BYTES = 8 * MIB  # of an upload; larger contents are sent in several parts
+STORE_PARTS_AT_ONCE = 4  # each is held in memory
+STORE_REQUEST_SECONDS = 60.0  # for one part over a slow connection
+STORE_CONNECT_SECONDS = 5.0
+STORE_RETRIES = 4  # of a request that fails by the network or the store
+STORE_RETRY_SECONDS = 20.0  # from the first attempt on
 BACKUP_RUNS_KEPT = 100  # failed and cancelled backups that are listed
 
 assert VALUE_BYTES_MAX < 2**32

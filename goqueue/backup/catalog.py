@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from goqueue.backup.target import BackupTarget
-from goqueue.backup.verify import load_manifest, load_verification
+from goqueue.backup.verify import VerificationNote, load_manifest, load_verification
 from goqueue.errors import BackupDamaged
 
 
@@ -41,18 +41,31 @@ class BackupCatalog:
     def __init__(self, target: BackupTarget) -> None:
         self.target = target
         self._known: dict[str, BackupSummary] = {}
+        self._notes: dict[str, VerificationNote] = {}
 
     def summaries(self) -> list[BackupSummary]:
         """All backups, the oldest first."""
-        return [self.summary(name) for name in self.target.ids()]
+        names, verified = self.target.ids(), self.target.verified_ids()
+        return [self._summary(name, is_verified=name in verified) for name in names]
 
     def summary(self, name: str) -> BackupSummary:
+        return self._summary(name, is_verified=True)
+
+    def _summary(self, name: str, *, is_verified: bool) -> BackupSummary:
         if name not in self._known:
             self._known[name] = _summarize(self.target, name)
-        found, note = self._known[name], load_verification(self.target, name)
+        if name not in self._notes and is_verified:
+            note = load_verification(self.target, name)
+            if note is not None:
+                self._notes[name] = note
+        found, note = self._known[name], self._notes.get(name)
         if note is None:
             return found
         return replace(found, verified_ns=note.verified_ns, problems=note.problems, sentences=note.sentences)
+
+    def note_verification(self, name: str, note: VerificationNote) -> None:
+        """Take what a verification has found meanwhile."""
+        self._notes[name] = note
 
     def delete(self, *names: str) -> int:
         """Delete backups, and the objects that no other one needs; return how many. The target is locked."""
@@ -60,6 +73,7 @@ class BackupCatalog:
             self.target.get_manifest(name)
             self.target.delete_manifest(name)
             self._known.pop(name, None)
+            self._notes.pop(name, None)
         return remove_unneeded_objects(self.target) if names else 0
 
 

@@ -135,6 +135,10 @@ class BackupTarget:
     def put_verification(self, name: str, content: bytes) -> None:
         self._storage.put(f"verified/{name}", content)
 
+    def verified_ids(self) -> set[str]:
+        """The ids of the backups that were verified."""
+        return {name for name in self._storage.sizes("verified") if _ID.fullmatch(name)}
+
     def get_verification(self, name: str) -> bytes | None:
         return self._storage.get(f"verified/{name}")
 

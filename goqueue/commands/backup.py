@@ -1,4 +1,4 @@
-"""`goqueue backup` and `goqueue restore`: backups in a directory, without a broker."""
+"""`goqueue backup` and `goqueue restore`: backups in a directory or an object store, without a broker."""
 
 import os
 import time
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from goqueue.backup.restore_point import PointInTime
     from goqueue.backup.target import BackupTarget
 
-_FromFlag = Annotated[str, typer.Option("--from", metavar="DIR", help="The directory with backups.")]
+_FromFlag = Annotated[str, typer.Option("--from", metavar="TARGET", help="Directory or object store of backups.")]
+_ConfigFlag = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="YAML file with settings, as of the object store."),
+]
 _BackupFlag = Annotated[
     str | None, typer.Option("--backup", metavar="ID", help="Id of the backup. Default: the newest.")
 ]
@@ -79,12 +83,12 @@ class _ProgressLine:
         return time.monotonic() - self._began
 
 
-def _target(path: str) -> "BackupTarget":
+def _target(name: str, config: str | None) -> "BackupTarget":
     from goqueue.backup.opening import open_target  # noqa: PLC0415 - not for --help and completion
 
-    if not path:
+    if not name:
         raise UsageInvalid("--from is empty", hint="name the directory with the backups")
-    target = open_target(path)
+    target = open_target(name, load(config, os.environ).backup)
     target.check()
     return target
 
@@ -96,7 +100,7 @@ def _manifest(target: "BackupTarget", name: str | None) -> "Manifest":
     if name is None:
         ids = target.ids()
         if not ids:
-            raise BackupNotFound(f"there is no backup in {target}", hint="name another directory")
+            raise BackupNotFound(f"there is no backup in {target}", hint="name another target")
         name = ids[-1]
     try:
         return load_manifest(target, name)
@@ -107,11 +111,12 @@ def _manifest(target: "BackupTarget", name: str | None) -> "Manifest":
 
 
 @output_flags
-def list_backups(source: _FromFlag, *, session: Session) -> None:
-    """List the backups in a directory, the oldest first.
+def list_backups(source: _FromFlag, config: _ConfigFlag = None, *, session: Session) -> None:
+    """List the backups of a target, the oldest first.
 
     \b
       goqueue backup list --from /mnt/backups
+      goqueue backup list --from s3://bucket/prefix
     """
     from goqueue.backup.catalog import BackupCatalog  # noqa: PLC0415
 
@@ -127,21 +132,21 @@ def list_backups(source: _FromFlag, *, session: Session) -> None:
             "version": one.version,
             "problem": one.problem,
         }
-        for one in BackupCatalog(_target(source)).summaries()
+        for one in BackupCatalog(_target(source, config)).summaries()
     ]
     session.write(rows, _COLUMNS)
     session.note(format_count(len(rows), "backup"))
 
 
 @output_flags
-def describe(source: _FromFlag, backup: _BackupFlag = None, *, session: Session) -> None:
+def describe(source: _FromFlag, backup: _BackupFlag = None, config: _ConfigFlag = None, *, session: Session) -> None:
     """List the logs of a backup with their offsets.
 
     \b
       goqueue backup describe --from /mnt/backups
       goqueue backup describe --from /mnt/backups -o json
     """
-    manifest = _manifest(_target(source), backup)
+    manifest = _manifest(_target(source, config), backup)
     rows = [
         {
             "name": log.name,
@@ -168,6 +173,7 @@ def diff(
     later: Annotated[str | None, typer.Argument(metavar="[LATER]", help="Id of another. Default: the newest.")] = None,
     *,
     source: _FromFlag,
+    config: _ConfigFlag = None,
     session: Session,
 ) -> None:
     """List the logs that differ in two backups.
@@ -181,7 +187,7 @@ def diff(
     """
     from goqueue.backup.difference import compare_backups  # noqa: PLC0415
 
-    target = _target(source)
+    target = _target(source, config)
     before, after = _manifest(target, earlier), _manifest(target, later)
     rows = [
         {
@@ -197,7 +203,7 @@ def diff(
     session.note(f"{format_count(len(rows), 'log')} of {format_count(len(after.logs))} differ")
 
 
-def verify(source: _FromFlag, backup: _BackupFlag = None) -> None:
+def verify(source: _FromFlag, backup: _BackupFlag = None, config: _ConfigFlag = None) -> None:
     """Read everything of a backup again: each hash and each frame.
 
     \b
@@ -208,7 +214,7 @@ def verify(source: _FromFlag, backup: _BackupFlag = None) -> None:
     """
     from goqueue.backup.verify import verify_backup  # noqa: PLC0415
 
-    target = _target(source)
+    target = _target(source, config)
     manifest = _manifest(target, backup)
     line = _ProgressLine("verifying", manifest.size)
     try:
@@ -234,7 +240,7 @@ def restore(
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", metavar="PATH", help="Empty or absent data directory to fill.")
     ] = None,
-    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
+    config: _ConfigFlag = None,
     to: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Only what was appended before this time.")
     ] = None,
@@ -264,7 +270,7 @@ def restore(
     from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
     from goqueue.storage.store import process_name  # noqa: PLC0415
 
-    target, disk = _target(source), SystemDisk()
+    target, disk = _target(source, config), SystemDisk()
     path = load(config, os.environ, {"data_dir": data_dir}).data_dir
     moment = None if to is None else parse_time_flag("--to", to)
     manifest, point = _point(target, backup, moment, dict(map(_parse_offset, offset or ())))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from goqueue.clock import NANOSECONDS
+from goqueue.config import load
 from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import UsageInvalid
 from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
@@ -28,6 +29,7 @@ from goqueue.storage.recovery import read_clean_shutdown
 from goqueue.storage.store import process_name
 
 if TYPE_CHECKING:
+    from goqueue.backup.target import BackupTarget
     from goqueue.broker.offline_catalog import LostTopic
 
 _HINT = "name a directory that a broker has used"
@@ -50,7 +52,7 @@ def fsck(
     repair_from: Annotated[
         str | None,
         typer.Option(
-            "--repair-from", metavar="DIR", help="With --repair: first replace damage by the same bytes of backups."
+            "--repair-from", metavar="TARGET", help="With --repair: first replace damage by the same bytes of backups."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
@@ -74,11 +76,12 @@ def fsck(
         raise UsageInvalid("--repair-from repairs nothing without --repair", hint="add --repair, which shows its plan")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
     _refuse_foreign(disk, directory, root)
+    source = None if repair_from is None else _source(repair_from)
     with _held(disk, directory, for_repair=repair):
         ends = _known_ends(disk, directory, root)
         names = _chosen(sorted({*find_logs(disk, root), *ends}), logs or [])
         reports = _check(disk, root, names, ends, jobs)
-        if repair_from is not None and _repair_from(disk, root, reports, repair_from, yes=yes):
+        if source is not None and _repair_from(disk, root, reports, source, yes=yes):
             reports = _check(disk, root, names, ends, jobs)
         lost = _lost_topics(disk, root, reports)
         repairs = [finding for report in reports for finding in report.findings if finding.repair]
@@ -105,13 +108,19 @@ def _make_repairs(disk: SystemDisk, root: str, reports: list[LogReport], lost: "
         record_topics(disk, root, lost)
 
 
-def _repair_from(disk: SystemDisk, root: str, reports: list[LogReport], source: str, *, yes: bool) -> bool:
-    """Replace damage by the same bytes of backups, after a confirmation; return whether anything was changed."""
+def _source(name: str) -> "BackupTarget":
+    """Open the target to repair from; the environment has the settings of an object store."""
     from goqueue.backup.opening import open_target  # noqa: PLC0415 - only with its flag
-    from goqueue.backup.repair import BackupRepair, PlannedRepair  # noqa: PLC0415
 
-    target = open_target(source, disk=disk)
+    target = open_target(name, load(None, os.environ).backup)
     target.check()
+    return target
+
+
+def _repair_from(disk: SystemDisk, root: str, reports: list[LogReport], target: "BackupTarget", *, yes: bool) -> bool:
+    """Replace damage by the same bytes of backups, after a confirmation; return whether anything was changed."""
+    from goqueue.backup.repair import BackupRepair, PlannedRepair  # noqa: PLC0415 - only with its flag
+
     repair, plans = BackupRepair(disk, target), list[PlannedRepair]()
     for report in reports:
         damages = [finding for finding in report.findings if finding.is_damage]

@@ -3,7 +3,17 @@
 from dataclasses import dataclass
 
 from goqueue import limits
-from goqueue.config.value_types import DURATION, INTEGER, OPTIONAL_PATH, SIZE, setting
+from goqueue.config.value_types import (
+    BACKUP_TARGET,
+    BOOLEAN,
+    DURATION,
+    INTEGER,
+    OPTIONAL_ENDPOINT,
+    OPTIONAL_PATH,
+    OPTIONAL_REGION,
+    SIZE,
+    setting,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,8 +22,25 @@ class BackupConfig:
 
     target: str = setting(
         "none",
+        BACKUP_TARGET,
+        "Directory for backups, best on another device, or an object store such as `s3://bucket/prefix`, or `none`. One"
+        " target is for one broker.",
+    )
+    endpoint: str = setting(
+        "none",
+        OPTIONAL_ENDPOINT,
+        "URL of an object store that is compatible with S3; `none` is `AWS_ENDPOINT_URL`, or the store of the cloud.",
+    )
+    region: str = setting("none", OPTIONAL_REGION, "Region of the bucket; `none` is `AWS_REGION`, or us-east-1.")
+    credentials_file: str = setting(
+        "none",
         OPTIONAL_PATH,
-        "Directory for backups, best on another device, or `none`. One directory is for one broker.",
+        "File with the credentials of the object store; `none` is those of the environment.",
+    )
+    allow_http: bool = setting(
+        False,
+        BOOLEAN,
+        "Accept an object store without TLS: others can read and change what is sent.",
     )
     rate: int = setting(
         limits.BACKUP_BYTES_PER_SECOND,

@@ -4,6 +4,7 @@ import os.path
 from collections.abc import Iterator, Mapping
 
 from goqueue.config.settings import SETTINGS
+from goqueue.config.store_address import is_store_address
 from goqueue.config.value_types import SettingValue
 from goqueue.quantities import format_duration, quoted
 
@@ -32,6 +33,15 @@ def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
 def _backup_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
     """Find a target that goes with the data directory, or that looks like a part of it."""
     target, data = str(merged["backup.target"]), os.path.abspath(str(merged["data_dir"]))
+    endpoint = str(merged["backup.endpoint"])
+    if endpoint.startswith("http://") and not merged["backup.allow_http"]:
+        yield (
+            "backup.endpoint",
+            f"{quoted(endpoint)} has no TLS, so others can read and change what is sent: write https://, or accept it "
+            "with `backup.allow_http: true`",
+        )
+    if is_store_address(target):
+        return
     if target != _NONE and os.path.commonpath((os.path.abspath(target), data)) == data:
         yield "backup.target", f"{quoted(target)} is in the data directory: what loses one would lose the other"
 

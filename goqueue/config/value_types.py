@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goqueue.config.export_targets import ExportTarget, parse_metrics_target, parse_trace_target
+from goqueue.config.store_address import is_store_address, parse_endpoint, parse_region, parse_store_address
 from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
 
 SettingValue = str | int | float  # a bool is an int
@@ -121,6 +122,10 @@ def _parse_path(text: str) -> str:
     return text
 
 
+def _parse_backup_target(text: str) -> str:
+    return str(parse_store_address(text)) if is_store_address(text) else _parse_path(text)
+
+
 def _optional(parse: Callable[[str], SettingValue]) -> Callable[[str], SettingValue]:
     """Also accept `none`."""
     return lambda text: _NONE if text == _NONE else str(parse(text))
@@ -138,6 +143,9 @@ def choice(*names: str) -> ValueType:
 
 PATH = ValueType("path", "PATH", _parse_path, str)
 OPTIONAL_PATH = ValueType("path or none", "PATH", _optional(_parse_path), str)
+BACKUP_TARGET = ValueType("path, address or none", "TARGET", _optional(_parse_backup_target), str)
+OPTIONAL_ENDPOINT = ValueType("URL or none", "URL", _optional(parse_endpoint), str)
+OPTIONAL_REGION = ValueType("region or none", "REGION", _optional(parse_region), str)
 OPTIONAL_NUMBER = ValueType("number or none", "NUMBER", _optional(_parse_integer), str)
 SIZE = ValueType("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
 DURATION = ValueType("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))

@@ -47,7 +47,7 @@ def backup_target_gone(facts: BrokerFacts) -> FindingStream:
         yield Finding(
             facts.backups.target,
             facts.backups.target_problem,
-            "mount its device again, and compare with `goqueue-admin backup list`",
+            "no backup is made until then; compare with `goqueue-admin backup list`",
         )
 
 

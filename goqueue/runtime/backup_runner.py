@@ -113,6 +113,7 @@ class BackupRunner:
         self._writer = ThreadPoolExecutor(1, "goqueue-backup-writer")
         self._readers = ThreadPoolExecutor(1, "goqueue-backup-list")
         self._task: asyncio.Task[None] | None = None
+        self._checking: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Remove what a backup has left that was interrupted by the end of the process, and look at the target."""
@@ -189,14 +190,15 @@ class BackupRunner:
     async def check_target(self) -> None:
         """Find out whether the backups are still there, for the doctor, which does not wait long for a device."""
         if self.target is not None:
-            job = asyncio.ensure_future(self.run_list_job(self._check_target))
-            await asyncio.wait([job], timeout=BACKUP_TARGET_CHECK_SECONDS)
+            if self._checking is None or self._checking.done():  # a target out of reach takes its time
+                self._checking = asyncio.ensure_future(self.run_list_job(self._check_target))
+            await asyncio.wait([self._checking], timeout=BACKUP_TARGET_CHECK_SECONDS)
 
     def _check_target(self) -> None:
         try:
             self._require_catalog().target.refuse_vanished()
         except GoQueueError as error:
-            self.target_problem = error.sentence
+            self.target_problem = _explained(error)
         else:
             self.target_problem = None
 
@@ -244,7 +246,7 @@ class BackupRunner:
         if self._catalog is None:
             raise BackupsOff(
                 "the broker has no target for backups",
-                hint="set `backup.target` to a directory on another device, and restart the broker",
+                hint="set `backup.target` to a directory on another device or an object store, and restart the broker",
             )
         return self._catalog
 
@@ -300,7 +302,7 @@ class BackupRunner:
         except GoQueueError as error:
             state: RunState = "cancelled" if isinstance(error, BackupCancelled) else "failed"
             _log.warning("%s %s %s: %s", run.kind, run.id, state, error)
-            return state, error.sentence
+            return state, error.sentence if state == "cancelled" else _explained(error)
         except Exception:
             _log.exception("%s %s failed", run.kind, run.id)
             return "failed", "the broker made a mistake: see its log"
@@ -348,7 +350,8 @@ class BackupRunner:
         run.verification = Verification(run.id)
         report = verify_backup(target, run.id, run.verification, run.throttle.pay)
         with closing_lock(target.open(self._owner)):
-            store_verification(target, report, self._runtime.clock.now_ns())
+            note = store_verification(target, report, self._runtime.clock.now_ns())
+        self._require_catalog().note_verification(run.id, note)
         if not report.is_sound:
             _log.error("backup %s is damaged: %s", run.id, report.problems[0].sentence)
 
@@ -372,6 +375,11 @@ def _new_id(now_ns: int) -> str:
     seconds, rest_ns = divmod(now_ns, NANOSECONDS)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y%m%dT%H%M%SZ}-{rest_ns // 1_000_000:03x}{uuid4().hex[:5]}"
+
+
+def _explained(error: GoQueueError) -> str:
+    """Return what failed, and what to do: only this is kept of an error."""
+    return error.sentence if error.hint is None else f"{error.sentence}; {error.hint}"
 
 
 @contextmanager

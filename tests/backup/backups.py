@@ -5,6 +5,7 @@ from goqueue.backup.cut import take_cut
 from goqueue.backup.manifest import Manifest
 from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
+from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import load_manifest, verify_backup
 from goqueue.storage.disk import Disk
 from goqueue.storage.frame import StoredMessage
@@ -21,8 +22,12 @@ def name_of(number: int) -> str:
 
 
 def back_up(disk: Disk, store: Store, number: int = 0) -> Manifest:
+    return back_up_to(open_target(TARGET, disk=disk), disk, store, number)
+
+
+def back_up_to(target: BackupTarget, disk: Disk, store: Store, number: int = 0) -> Manifest:
     """Make a backup, as a broker does."""
-    directory, target = f"{DATA}/cut", open_target(TARGET, disk=disk)
+    directory = f"{DATA}/cut"
     work = take_cut(store, disk, directory, store.resources.clock.now_ns())
     job = next(work)
     job()
@@ -38,12 +43,19 @@ def back_up(disk: Disk, store: Store, number: int = 0) -> Manifest:
 
 
 def problems(disk: Disk, number: int = 0) -> list[str]:
+    return problems_in(open_target(TARGET, disk=disk), number)
+
+
+def problems_in(target: BackupTarget, number: int = 0) -> list[str]:
     """Verify a backup."""
-    return [str(one) for one in verify_backup(open_target(TARGET, disk=disk), name_of(number)).problems]
+    return [str(one) for one in verify_backup(target, name_of(number)).problems]
 
 
 def restore(disk: Disk, number: int = 0, path: str = RESTORED) -> None:
-    target = open_target(TARGET, disk=disk)
+    restore_from(open_target(TARGET, disk=disk), disk, number, path)
+
+
+def restore_from(target: BackupTarget, disk: Disk, number: int = 0, path: str = RESTORED) -> None:
     plan = plan_restore(disk, load_manifest(target, name_of(number)), path)
     restore_backup(disk, target, plan, "this test")
 
