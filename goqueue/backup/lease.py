@@ -102,7 +102,7 @@ class Lease:
         )
 
     def renew(self) -> None:
-        """Prove that nobody else has it. Raises BackupTargetInvalid."""
+        """Prove that no other process has it. Raises BackupTargetInvalid."""
         with self._changing:
             self._renew()
 
@@ -138,7 +138,7 @@ class Lease:
 
 
 def decode_record(content: bytes) -> LeaseRecord:
-    """Return a record; an unreadable one is held by nobody."""
+    """Return a record; an unreadable one counts as released."""
     try:
         return msgspec.json.decode(content, type=LeaseRecord)
     except msgspec.DecodeError:
