@@ -22,11 +22,13 @@ from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
 from goqueue.api.tenant_access import TenantGate, TenantKeyGate
 from goqueue.api.tenant_rows import in_worlds
+from goqueue.api.tenant_shares import TenantShares
 from goqueue.backup.opening import open_target
 from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
+from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
@@ -41,6 +43,7 @@ from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule
 from goqueue.runtime.event_loop import LoopLatencyMeter
+from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.runtime_settings import RuntimeSettings
@@ -86,6 +89,7 @@ class BrokerService:
         access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
         observer = self._observer = HttpObserver(self.metrics, access)
         self.server = Server(self.pipeline, limits=limits, observer=observer, clock=clock)
+        self.server.has_tenants = config.tenants.enabled
         """Listens if it is started; has the limits and totals of clients also where another server listens."""
         self.registry_server: Server | None = None
         """Answers only the paths of the schema registry, if it has a port of its own."""
@@ -95,6 +99,7 @@ class BrokerService:
             )
             own = replace(limits, connections=registry_connections)
             self.registry_server = Server(pipeline, limits=own, observer=observer, clock=clock)
+            self.registry_server.has_tenants = config.tenants.enabled
         self.context.check_answers = self.server.check_answers
         self.context.alerts = self._alerts = AlertRunner(
             self.runtime, self.context.gatherer, alert_settings(config), _webhook(config), config.alerts.interval
@@ -131,6 +136,7 @@ class BrokerService:
             self.context.usage = UsageRunner(self.runtime, broker.usage_log, defaults)
             self.context.scraper.usage = self.context.gatherer.usage = self.context.usage
             self.context.meters = self._observer.meters = self.context.usage.meters
+            self._share_among_tenants(self.context.usage.meters)
         self._lag.start()
         self._sampler.start()
         if self.config.tracing.export != "none":
@@ -140,6 +146,14 @@ class BrokerService:
         self._alerts.start(_source(self.config))
         self._backups.start()
         self.context.backup_schedule.start()
+
+    def _share_among_tenants(self, meters: TenantMeters) -> None:
+        gate, turn = self.context.gate, self.runtime.turn
+        assert gate is not None, "a broker with tenants has a gate"
+        assert isinstance(turn, FairTurn), "a broker with tenants shares its turns"
+        for server in (self.server, self.registry_server):
+            if server is not None:
+                server.share_of = TenantShares(gate, meters, turn)
 
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
@@ -303,6 +317,7 @@ def runtime_settings(config: Config) -> RuntimeSettings:
         config.storage.retention_jump_percent,
         tracing_settings(config),
         config.tenants.enabled,
+        config.server.in_flight_bytes * config.tenants.memory_percent // 100,
     )
 
 

@@ -291,6 +291,13 @@ class TenantsConfig:
         "Let operators create tenants, whose keys see nothing but their own topics, groups and schemas. Without it,"
         " keys of tenants are refused.",
     )
+    memory_percent: int = _setting(
+        limits.TENANT_MEMORY_PERCENT,
+        INTEGER,
+        "Share of `server.in_flight_bytes` that large requests and answers of one tenant may hold at once, in percent;"
+        " beyond it, its clients must wait and retry. A single request or answer always fits.",
+        (1, 100),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,21 @@ TENANT_METRICS: Final[tuple[tuple[str, Literal["counter", "gauge"], str, tuple[s
         (),
     ),
     ("storage_bytes", "gauge", "Stored bytes of a tenant, with dead letters and delayed messages.", ()),
+    ("memory_bytes", "gauge", "Bytes that large requests and answers of a tenant hold in memory.", ()),
+    ("memory_refusals", "counter", "Requests and answers of a tenant for which its share of memory had no room.", ()),
     ("quota_percent", "gauge", "Share of a quota that is in use, in percent.", ("quota",)),
     ("quota_violations", "counter", "Refused requests and delayed polls of a tenant, by quota.", ("quota",)),
 )
 """Name, kind, description and further labels of each metric; all have the label `tenant`."""
-_TOTALS = ("published_messages", "published_bytes", "consumed_messages", "consumed_bytes", "busy_seconds")
+_GAUGES = ("storage_bytes", "memory_bytes")
+_TOTALS = (
+    "published_messages",
+    "published_bytes",
+    "consumed_messages",
+    "consumed_bytes",
+    "busy_seconds",
+    "memory_refusals",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +49,8 @@ class TenantMetricValues:
     consumed_messages: int = 0
     consumed_bytes: int = 0
     busy_seconds: float = 0.0
+    memory_refusals: int = 0
+    memory_bytes: int = 0
     storage_bytes: int = 0
     percents: Mapping[str, float] = field(default_factory=dict)
     """By quota, of those that are limited."""
@@ -64,10 +76,11 @@ class TenantMetrics:
         for total in _TOTALS:
             samples = [((name,), self._counters[total, name]) for name in sorted(names)]
             yield f"goqueue_tenant_{total}", list(samples)
-        storage: Counter[str] = Counter()
-        for one in self.numbers:
-            storage[self._label(one.tenant)] += one.storage_bytes
-        yield "goqueue_tenant_storage_bytes", [((name,), size) for name, size in storage.items()]
+        for gauge in _GAUGES:
+            sizes: Counter[str] = Counter()
+            for one in self.numbers:
+                sizes[self._label(one.tenant)] += getattr(one, gauge)
+            yield f"goqueue_tenant_{gauge}", [((name,), size) for name, size in sizes.items()]
         yield (
             "goqueue_tenant_quota_percent",
             [

@@ -64,6 +64,8 @@ class Exchange:
 class LoopBridge:
     """Asks the pipeline for the calls of one listener. `ask` is for the listener's thread."""
 
+    exchange_type: type[Exchange] = Exchange
+
     def __init__(
         self,
         handle: RequestHandler,
@@ -84,7 +86,7 @@ class LoopBridge:
 
     async def ask(self, request: HttpRequest) -> tuple[HttpResponse, Exchange]:
         """Return the response. The caller calls `release` when it has no use for the exchange any more."""
-        exchange = Exchange(request, self._listener_loop.create_future())
+        exchange = self.exchange_type(request, self._listener_loop.create_future())
         self._to_broker.add(self._begin, exchange)
         try:
             return await exchange.answer, exchange
@@ -96,6 +98,12 @@ class LoopBridge:
         """Stop counting the memory of an answer: the client has taken it, or has left."""
         if exchange.held_bytes:
             self._to_broker.add(self._released, exchange)
+
+    def begin_call(self, peer: str) -> None:
+        """Called when a call of a client begins."""
+
+    def end_call(self, peer: str) -> None:
+        """Called when a call of a client ends."""
 
     # --- on the broker's loop ---
 
@@ -138,13 +146,17 @@ class LoopBridge:
         size = len(body) if isinstance(body, bytes) else sum(map(len, body))
         if size > HTTP_COALESCED_BYTES:
             try:
-                state.check_answer(size, is_essential=response.is_essential)
-                exchange.held_bytes = size
-                state.answer_bytes += size
+                self._hold_answer(exchange, response, size)
             except GoQueueError as error:
                 response = error_response(error.without_tracebacks())
         state.observer.answered(request, response, (state.monotonic_ns() - request.began_ns) / NANOSECONDS)
         self._to_listener.add(self._deliver, exchange, response)
+
+    def _hold_answer(self, exchange: Exchange, response: HttpResponse, size: int) -> None:
+        """Count the memory of a large answer. Raises BrokerOverloaded."""
+        self.state.check_answer(size, is_essential=response.is_essential)
+        exchange.held_bytes = size
+        self.state.answer_bytes += size
 
     def _released(self, exchange: Exchange) -> None:
         self.state.answer_bytes -= exchange.held_bytes

@@ -34,6 +34,7 @@ from goqueue.rpc.methods import handlers
 from goqueue.rpc.session import SessionRegistry
 from goqueue.rpc.stored_messages import MessageReader
 from goqueue.rpc.stubs import services
+from goqueue.rpc.tenant_bridge import TenantLoopBridge
 
 _log = logging.getLogger("goqueue.rpc")
 
@@ -111,13 +112,7 @@ class RpcListener:
         self, port: int, broker_loop: asyncio.AbstractEventLoop
     ) -> tuple[grpc.aio.Server, SessionRegistry, health.aio.HealthServicer]:
         service = self._service
-        bridge = LoopBridge(
-            service.pipeline,
-            service.server,
-            broker_loop,
-            self._loop,
-            has_certificates=self._certificates is not None and self._certificates.current.client_auth == "required",
-        )
+        bridge = self._bridge(broker_loop)
         registry = SessionRegistry(bridge, HTTP_WRITE_SECONDS, service.metrics)
         server = grpc.aio.server(options=self._options(), maximum_concurrent_rpcs=self._settings.streams)
         reader = MessageReader(service.context.decompressed)
@@ -139,6 +134,14 @@ class RpcListener:
             raise AddressUnavailable(sentence, hint="choose another port with `--grpc-port`") from None
         await server.start()
         return server, registry, well
+
+    def _bridge(self, broker_loop: asyncio.AbstractEventLoop) -> LoopBridge:
+        service, certificates = self._service, self._certificates
+        given = service.pipeline, service.server, broker_loop, self._loop
+        has_certificates = certificates is not None and certificates.current.client_auth == "required"
+        if service.context.meters is None:
+            return LoopBridge(*given, has_certificates=has_certificates)
+        return TenantLoopBridge(*given, meters=service.context.meters, has_certificates=has_certificates)
 
     def _options(self) -> list[tuple[str, int]]:
         server = self._service.config.server

@@ -70,7 +70,7 @@ class CallSession:
         """Of all requests of the call."""
         if self.id == given:
             context.set_trailing_metadata(((_REQUEST_ID, self.id),))
-        self._peer = _peer(context.peer())
+        self.peer = _peer(context.peer())
         self._certificate = _certificate(context.auth_context()) if bridge.has_certificates else None
         self.changes = 0
         """Requests under way that change something."""
@@ -146,7 +146,7 @@ class CallSession:
             self._headers | dict(headers),
             bytearray(),
             self.id,
-            self._peer,
+            self.peer,
             state.monotonic_ns(),
             certificate=self._certificate,
         )
@@ -244,11 +244,13 @@ class SessionRegistry:
         session, task = CallSession(self.bridge, context), asyncio.current_task()
         assert task is not None, "a handler is a task"
         self._sessions[session] = task
+        self.bridge.begin_call(session.peer)
         self._metrics.grpc_calls_open = len(self._sessions)
         return session
 
     def _forget(self, session: CallSession) -> None:
         del self._sessions[session]
+        self.bridge.end_call(session.peer)
         self._metrics.grpc_calls_open = len(self._sessions)
 
     @staticmethod

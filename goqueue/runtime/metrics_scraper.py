@@ -6,6 +6,8 @@ from collections import Counter
 from goqueue.broker.broker import Broker
 from goqueue.broker.delay.queries import summarize_delays
 from goqueue.broker.groups.records import Group
+from goqueue.broker.tenants.meter import TenantMeter
+from goqueue.broker.tenants.quota_use import TenantUse
 from goqueue.broker.transactions.records import OPEN
 from goqueue.broker.transactions.refusals import REASONS
 from goqueue.clock import NANOSECONDS
@@ -70,21 +72,24 @@ class MetricsScraper:
 
 
 def tenant_metrics(usage: UsageRunner, turn: Turn) -> list[TenantMetricValues]:
-    """Return the numbers of all tenants, as of the last sample of their usage."""
-    return [
-        TenantMetricValues(
-            tenant=one.tenant,
-            published_messages=one.published_messages,
-            published_bytes=one.published_bytes,
-            consumed_messages=one.consumed_messages,
-            consumed_bytes=one.consumed_bytes,
-            busy_seconds=turn.busy_ns(one.tenant) / NANOSECONDS if isinstance(turn, FairTurn) else 0.0,
-            storage_bytes=one.storage_bytes,
-            percents={use.quota: use.percent for use in one.quotas if use.percent is not None},
-            violations={use.quota: use.violations for use in one.quotas if use.violations},
-        )
-        for one in usage.uses()
-    ]
+    """Return the numbers of all tenants; those of their usage are as of the last sample."""
+    return [_tenant_metrics(one, usage.meters.of(one.tenant), turn) for one in usage.uses()]
+
+
+def _tenant_metrics(use: TenantUse, meter: TenantMeter | None, turn: Turn) -> TenantMetricValues:
+    return TenantMetricValues(
+        tenant=use.tenant,
+        published_messages=use.published_messages,
+        published_bytes=use.published_bytes,
+        consumed_messages=use.consumed_messages,
+        consumed_bytes=use.consumed_bytes,
+        busy_seconds=turn.busy_ns(use.tenant) / NANOSECONDS if isinstance(turn, FairTurn) else 0.0,
+        memory_refusals=0 if meter is None else meter.memory.refusals,
+        memory_bytes=0 if meter is None else meter.memory.held_bytes,
+        storage_bytes=use.storage_bytes,
+        percents={one.quota: one.percent for one in use.quotas if one.percent is not None},
+        violations={one.quota: one.violations for one in use.quotas if one.violations},
+    )
 
 
 async def collect_group_metrics(broker: Broker) -> GroupMetricsInput:

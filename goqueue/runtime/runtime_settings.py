@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from goqueue.broker.groups.coordinator import GroupSettings
-from goqueue.limits import IN_FLIGHT_BYTES, RETENTION_JUMP_PERCENT, UPKEEP_SECONDS
+from goqueue.limits import IN_FLIGHT_BYTES, RETENTION_JUMP_PERCENT, TENANT_MEMORY_PERCENT, UPKEEP_SECONDS
 from goqueue.runtime.tracer import TracingSettings
 
 
@@ -16,3 +16,5 @@ class RuntimeSettings:
     tracing: TracingSettings = field(default_factory=TracingSettings)
     has_tenants: bool = False
     """Whether the log of tenants is opened."""
+    tenant_memory_bytes: int = IN_FLIGHT_BYTES * TENANT_MEMORY_PERCENT // 100
+    """Of large requests and answers of one tenant."""

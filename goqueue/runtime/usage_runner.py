@@ -33,7 +33,8 @@ class UsageRunner:
         """`log` is the partition of the records; `defaults` are the quotas of tenants without their own."""
         broker = runtime.broker
         assert broker.tenants is not None, "the broker has tenants"
-        self.meters = TenantMeters(broker.tenants, defaults, runtime.clock.monotonic_ns)
+        memory_bytes_max = runtime.settings.tenant_memory_bytes
+        self.meters = TenantMeters(broker.tenants, defaults, runtime.clock.monotonic_ns, memory_bytes_max)
         self.recorder = UsageRecorder(log, runtime.disk, self.meters, broker.topics)
         self._runtime = runtime
         self._recorded_ns = runtime.clock.monotonic_ns()

@@ -12,9 +12,9 @@ import grpc
 from goqueue.commands.cert import make_dev_certificates
 from goqueue.rpc.v1 import admin_pb2, consume_pb2, publish_pb2, topic_pb2
 from goqueue.testing.broker import LocalBroker
-from tests.api.keys import secured
+from tests.api.keys import eventually, secured
 from tests.brokers import ask, create
-from tests.rpc.stubs import Metadata, refusal, stubs_of
+from tests.rpc.stubs import Metadata, Stubs, refusal, stubs_of
 
 
 def with_key(key: str) -> Metadata:
@@ -69,6 +69,25 @@ def test_tenants_have_their_own_names_and_quotas(tmp_path: Path) -> None:
         (reason,) = {answer.error.reason for answer in answers} - {""}
         assert reason == "quota_exceeded"
         assert answers[-1].error.retry_after.ToTimedelta().total_seconds() > 0
+        _check_connections(broker, rpc, inside)
+
+
+def _check_connections(broker: LocalBroker, rpc: Stubs, inside: Metadata) -> None:
+    """A connection of gRPC counts for its tenant while it has a call."""
+
+    def connections() -> int:
+        return int(ask(broker.url, "GET", "/admin/tenants/team/usage").json["connections"])
+
+    assert ask(broker.url, "PUT", "/admin/tenants/team/quotas", {"max_connections": 1}).status == 200
+    eventually(lambda: connections() == 0)
+    subscribed = consume_pb2.SubscribeRequest(topics=["orders"], group_id="g")
+    stream = rpc.consume.Subscribe(subscribed, metadata=inside)
+    eventually(lambda: connections() == 1)
+    over = ask(broker.url, "GET", "/topics", None, dict(inside))
+    assert (over.status, over.json["details"]["quota"]) == (429, "max_connections")
+    stream.cancel()
+    eventually(lambda: connections() == 0)
+    assert ask(broker.url, "GET", "/topics", None, dict(inside)).status == 200
 
 
 def test_certificates_of_broker_and_client_count_and_are_renewed(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class HttpConnection(asyncio.Protocol):
         server, limits = self._server, self._server.limits
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_BYTES, 0)
-        self._reader = RequestReader(server, _peer_of(transport))
+        self._reader = self._new_reader(transport)
         self._is_encrypted = transport.get_extra_info("sslcontext") is not None
         if found := transport.get_extra_info("peercert"):
             self._reader.certificate = client_certificate(found)
@@ -120,6 +120,9 @@ class HttpConnection(asyncio.Protocol):
             sentence = f"the broker has {limits.connections:,} connections, the limit"
             self._reader.refuse(BrokerOverloaded(sentence, hint="retry in a second", retry_after=1))
         self._advance()
+
+    def _new_reader(self, transport: asyncio.BaseTransport) -> RequestReader:
+        return RequestReader(self._server, peer_of(transport))
 
     def data_received(self, data: bytes) -> None:
         if self._state is not OPEN or self._reader.phase is ENDED:
@@ -274,13 +277,17 @@ class HttpConnection(asyncio.Protocol):
             answer = encode_response(response, request.id, connection, server.date, without_body=without_body)
         if not isinstance(answer, bytes):
             try:
-                server.check_answer(sum(map(len, answer)), is_essential=response.is_essential)
+                self._check_answer(request, response, sum(map(len, answer)))
             except BrokerOverloaded as error:
                 response = error_response(error.without_tracebacks())
                 answer = encode_response(response, request.id, connection, server.date, without_body=without_body)
         self._write(answer)
         server.held_bytes -= request.weight
         server.observer.answered(request, response, (self._monotonic_ns() - request.began_ns) / NANOSECONDS)
+
+    def _check_answer(self, request: HttpRequest, response: HttpResponse, size: int) -> None:  # noqa: ARG002
+        """Raise BrokerOverloaded if there is no memory for a large answer."""
+        self._server.check_answer(size, is_essential=response.is_essential)
 
     def _write(self, answer: bytes | list[bytes | memoryview]) -> None:
         if isinstance(answer, bytes):
@@ -425,7 +432,8 @@ class HttpConnection(asyncio.Protocol):
         self.deadline_ns = deadline_ns
 
 
-def _peer_of(transport: asyncio.BaseTransport) -> str:
+def peer_of(transport: asyncio.BaseTransport) -> str:
+    """Return host and port of a client; nothing for one of a Unix socket."""
     name = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
         return ""

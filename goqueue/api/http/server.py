@@ -10,6 +10,7 @@ from functools import partial
 from goqueue.api.http import sockets
 from goqueue.api.http.connection import HttpConnection
 from goqueue.api.http.server_state import STATE_KEY, ServerState
+from goqueue.api.http.tenant_connection import TenantConnection
 from goqueue.api.http.tls_listener import ContextSource, TlsListener
 from goqueue.limits import HTTP_BACKLOG
 
@@ -64,9 +65,10 @@ class Server(ServerState):
         from uvicorn import Config  # noqa: PLC0415 - not where another server listens
         from uvicorn import Server as Uvicorn  # noqa: PLC0415
 
+        connection = TenantConnection if self.has_tenants else HttpConnection
         config = Config(
             _without_app,
-            http=HttpConnection,
+            http=connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -82,7 +84,7 @@ class Server(ServerState):
             await server.startup(sockets=listeners)
             self._listeners = server.servers
             return
-        new_connection = partial(HttpConnection, config, server.server_state, server.lifespan.state)
+        new_connection = partial(connection, config, server.server_state, server.lifespan.state)
         self._listeners = [TlsListener(one, self, tls, new_connection) for one in listeners]
 
     async def stop(self, seconds: float) -> None:

@@ -98,6 +98,10 @@ class ServerState:
         """Bytes of all request bodies that are incomplete or unanswered."""
         self.answer_bytes = 0
         """Bytes of all large answers that clients have not read completely."""
+        self.share_of: Callable[[HttpRequest], Any] = lambda _: None
+        """Returns the `TenantShare` of a request; None without one."""
+        self.has_tenants = False
+        """Set before it listens."""
         self.stopping = False
         self.on_stop: Callable[[], None] = lambda: None
         """Called once when the stop begins: requests that wait are to be answered."""

@@ -11,11 +11,14 @@ from typing import Final
 
 from goqueue.broker.tenants import quotas as kinds
 from goqueue.broker.tenants.bucket import TokenBucket
+from goqueue.broker.tenants.memory import TenantMemory
 from goqueue.broker.tenants.quotas import KINDS, QuotaKind, Quotas
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import QuotaExceeded, QuotaReached
+from goqueue.limits import IN_FLIGHT_BYTES, TENANT_MEMORY_PERCENT
 from goqueue.quantities import quoted
 
+MEMORY_BYTES_MAX: Final = IN_FLIGHT_BYTES * TENANT_MEMORY_PERCENT // 100
 BURST_SECONDS: Final = 1.0
 """A bucket holds what its rate gives in this time."""
 _FREED_SHARE: Final = 0.95
@@ -89,8 +92,11 @@ def _fill_seconds(limit: RateLimit | None, now_ns: int) -> float:
 class TenantMeter:
     """The use of quotas by one tenant. `change` it when they change."""
 
-    def __init__(self, tenant: str, quotas: Quotas, monotonic_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, tenant: str, quotas: Quotas, monotonic_ns: Callable[[], int], memory_bytes_max: int = MEMORY_BYTES_MAX
+    ) -> None:
         self.tenant = tenant
+        self.memory = TenantMemory(tenant, memory_bytes_max)
         self.violations = QuotaViolations()
         self._monotonic_ns = monotonic_ns
         self._rates: dict[str, RateLimit] = {}

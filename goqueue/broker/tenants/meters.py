@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from goqueue.broker.tenants.administration import TenantAdministration
-from goqueue.broker.tenants.meter import TenantMeter
+from goqueue.broker.tenants.meter import MEMORY_BYTES_MAX, TenantMeter
 from goqueue.broker.tenants.quotas import Quotas
 
 
@@ -11,12 +11,17 @@ class TenantMeters:
     """One meter for each tenant, from its first request on, with the quotas that are recorded for it."""
 
     def __init__(
-        self, tenants: TenantAdministration, defaults: Mapping[str, float], monotonic_ns: Callable[[], int]
+        self,
+        tenants: TenantAdministration,
+        defaults: Mapping[str, float],
+        monotonic_ns: Callable[[], int],
+        memory_bytes_max: int = MEMORY_BYTES_MAX,
     ) -> None:
-        """`defaults` are the quotas of tenants that have none of their own."""
+        """`defaults` are the quotas of tenants that have none of their own; the memory is that of each tenant."""
         self.tenants = tenants
         self.defaults = dict(defaults)
         self._monotonic_ns = monotonic_ns
+        self._memory_bytes_max = memory_bytes_max
         self._meters: dict[str, TenantMeter] = {}
         self._connections: dict[str, TenantMeter | None] = {}
         """Open connections, by address of the client, and the tenants that use them."""
@@ -26,7 +31,8 @@ class TenantMeters:
         """Return the meter of a tenant; None for a request outside of all tenants."""
         meter = self._meters.get(tenant)
         if meter is None and tenant in self.tenants.state.tenants:
-            meter = self._meters[tenant] = TenantMeter(tenant, self.quotas(tenant), self._monotonic_ns)
+            meter = TenantMeter(tenant, self.quotas(tenant), self._monotonic_ns, self._memory_bytes_max)
+            self._meters[tenant] = meter
         return meter
 
     # --- connections ---

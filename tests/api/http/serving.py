@@ -17,6 +17,9 @@ from goqueue.api.http.connection import HttpConnection
 from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
 from goqueue.api.http.server import Server
 from goqueue.api.http.server_state import HttpLimits
+from goqueue.api.http.tenant_connection import TenantShare
+from goqueue.broker.tenants.memory import TenantMemory
+from goqueue.runtime.fair_turn import FairTurn
 from goqueue.testing.clock import ManualClock
 
 PATIENCE_SECONDS = 60
@@ -171,13 +174,30 @@ class RunningServer:
         self.server.sweep()
 
 
+class Tenants:
+    """Tenants that requests name by a header, each with so much memory."""
+
+    def __init__(self, bytes_max: int) -> None:
+        turn = FairTurn(asyncio.get_running_loop())
+        self.shares = {name: TenantShare(TenantMemory(name, bytes_max), turn.of(name)) for name in "ab"}
+
+    def __call__(self, request: HttpRequest) -> TenantShare | None:
+        return self.shares.get(request.headers.get("x-tenant", ""))
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(share.memory.held_bytes for share in self.shares.values())
+
+
 @asynccontextmanager
 async def serving(
-    handle: RequestHandler, *, tls: SSLContext | None = None, **limits: Any
+    handle: RequestHandler, *, tls: SSLContext | None = None, tenants: "Tenants | None" = None, **limits: Any
 ) -> AsyncIterator[RunningServer]:
     """A server on a free port, which has forgotten nothing when it ends."""
     running = RunningServer(handle, HttpLimits(**limits))
     loop = asyncio.get_running_loop()
+    if tenants is not None:
+        running.server.has_tenants, running.server.share_of = True, tenants
     loop.set_exception_handler(lambda _, context: running.faults.append(context.get("exception") or Exception(context)))
     await running.server.start("127.0.0.1", 0, tls=None if tls is None else lambda: tls)
     try:
@@ -190,6 +210,8 @@ async def serving(
     assert running.server.held_bytes == 0, "what bodies held is given back"
     assert running.server.answer_bytes == 0, "what answers held is given back"
     assert running.seen.opened == running.seen.closed
+    if tenants is not None:
+        assert tenants.held_bytes == 0, "what tenants held is given back"
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goqueue.api.http.message import HttpRequest, HttpResponse
-from tests.api.http.serving import HOST, Client, RunningServer, on_a_loop, request, serving, until
+from tests.api.http.serving import HOST, Client, RunningServer, Tenants, on_a_loop, request, serving, until
 
 LARGE = bytes(6_000_000)
 """More than the kernel takes for a client that does not read."""
@@ -53,9 +53,9 @@ def words(random: Random) -> bytes:
     body = bytes(random.choice((0, 1, 500, 5_000, 59_000, 61_000)))
     lines = random.choice(
         ((), ("connection: close",), ("expect: 100-continue",), ("upgrade: h2c", "connection: upgrade"))
-    )
+    ) + random.choice(((), ("x-tenant: a",), ("x-tenant: b",)))
     chunk = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
-    chunked = f"{method} / HTTP/1.1\r\n".encode() + HOST + b"transfer-encoding: chunked\r\n\r\n"
+    chunked = f"{method} / HTTP/1.1\r\n".encode() + HOST + b"x-tenant: a\r\ntransfer-encoding: chunked\r\n\r\n"
     said = random.choice(
         (
             request(method, "/", body, *lines),
@@ -104,7 +104,8 @@ async def act(random: Random, running: RunningServer, moods: Moods, clients: lis
 async def test_totals_return_to_zero_after_random_connections(seed: int) -> None:
     random = Random(seed)
     moods = Moods(random)
-    async with serving(moods, **LIMITS) as running:
+    tenants = Tenants(150_000) if seed % 2 else None
+    async with serving(moods, tenants=tenants, **LIMITS) as running:
         clients: list[Client] = []
         for _ in range(250):
             await act(random, running, moods, clients)
@@ -116,6 +117,7 @@ async def test_totals_return_to_zero_after_random_connections(seed: int) -> None
 
         def is_over() -> bool:
             moods.settle()  # what came just before a reset may still have to be answered
-            return server.connections == server.held_bytes == server.answer_bytes == 0
+            left = 0 if tenants is None else tenants.held_bytes
+            return server.connections == server.held_bytes == server.answer_bytes == left == 0
 
         await until(is_over)

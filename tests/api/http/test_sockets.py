@@ -9,15 +9,17 @@ import pytest
 
 from goqueue.errors import AddressUnavailable
 from goqueue.testing.broker import LocalBroker
+from tests.api.http.serving import request
+from tests.api.keys import eventually
 from tests.brokers import ask, create, publish, read
 
 REQUEST = b"GET /topics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
-def asked(path: Path) -> bytes:
+def asked(path: Path, sent: bytes = REQUEST) -> bytes:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
-        client.sendall(REQUEST)
+        client.sendall(sent)
         return b"".join(iter(lambda: client.recv(65536), b""))
 
 
@@ -28,6 +30,25 @@ def test_broker_listens_on_a_path_and_removes_it(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
         assert asked(path).startswith(b"HTTP/1.1 200 OK\r\n")
     assert not path.exists()
+
+
+def test_connections_of_a_socket_count_for_their_tenant(tmp_path: Path) -> None:
+    path = tmp_path / "queue.sock"
+
+    def tell(method: str, target: str, body: bytes = b"", *lines: str) -> bytes:
+        return asked(path, request(method, target, body, "connection: close", "content-type: application/json", *lines))
+
+    options = {"server__uds": str(path), "server__allowed_hosts": "broker", "tenants__enabled": "true"}
+    with LocalBroker(str(tmp_path / "data"), **options):
+        assert b" 201 " in tell("POST", "/admin/tenants", b'{"name": "team"}')
+        assert b" 200 " in tell("PUT", "/admin/tenants/team/quotas", b'{"max_connections": 1}')
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.sendall(request("GET", "/topics", None, "x-tenant: team"))
+            assert b" 200 " in client.recv(65536)
+            assert b'"connections":1,' in tell("GET", "/admin/tenants/team/usage")
+            assert b'"quota":"max_connections"' in tell("GET", "/topics", b"", "x-tenant: team")
+        eventually(lambda: b" 200 " in tell("GET", "/topics", b"", "x-tenant: team"))
 
 
 def test_path_that_a_killed_broker_left_is_replaced(tmp_path: Path) -> None:

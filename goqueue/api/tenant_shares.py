@@ -1,0 +1,38 @@
+"""The share of the tenant of a request, found before the request is routed: by its head alone."""
+
+from goqueue.api.gate import AccessGate, RequestGate, sent_key
+from goqueue.api.http.message import HttpRequest
+from goqueue.api.http.tenant_connection import TenantShare
+from goqueue.api.tenant_access import TENANT
+from goqueue.broker.tenants.meters import TenantMeters
+from goqueue.errors import GoQueueError
+from goqueue.runtime.fair_turn import FairTurn
+
+
+class TenantShares:
+    """Finds shares of memory and of the loop. It refuses nothing: the gate does when the request is complete."""
+
+    def __init__(self, gate: RequestGate, meters: TenantMeters, turn: FairTurn) -> None:
+        self._gate = gate
+        self._meters = meters
+        self._turn = turn
+
+    def __call__(self, request: HttpRequest) -> TenantShare | None:
+        """Return the share of the tenant of a request; None if it has none."""
+        tenant = self._tenant_of(request) if request.world is None else request.world.names.tenant
+        meter = self._meters.of(tenant) if tenant else None
+        return None if meter is None else TenantShare(meter.memory, self._turn.of(meter.tenant))
+
+    def _tenant_of(self, request: HttpRequest) -> str:
+        gate, named = self._gate, request.headers.get(TENANT, "")
+        if not isinstance(gate, AccessGate):
+            return named
+        try:
+            key = sent_key(request.headers)
+            if key is None and request.certificate is not None:
+                owner = gate.authorizer.authenticate_certificate(request.certificate)
+            else:
+                owner = gate.authorizer.authenticate(key)
+        except GoQueueError:
+            return ""
+        return owner.tenant or named
