@@ -138,13 +138,25 @@ def list_backups(*, options: WatchOptions, session: Session) -> None:
         session.note(f"{format_count(len(rows), 'backup')} in {targets[-1]}")
 
 
+def _newest(client: "Client") -> str:
+    for one in client.backups().backups:
+        if one.state not in ("failed", "cancelled"):
+            return one.id
+    raise BackupNotFound("there is no backup", hint="`goqueue-admin backup create` makes one")
+
+
 @session_flags
 def describe(
-    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of backups.")], *, session: Session
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of backups. Default: the newest.")
+    ] = None,
+    *,
+    session: Session,
 ) -> None:
     """Show backups, and what their last verification found.
 
     \b
+      goqueue-admin backup describe
       goqueue-admin backup describe 20261120T031500Z-5f0c2a9b
       goqueue-admin backup describe 20261120T031500Z-5f0c2a9b -o json
     """
@@ -154,6 +166,9 @@ def describe(
         found.append(client.backup(name))
         return struct_to_row(found[-1])
 
+    if not names:
+        with doing("describe a backup"), session.client() as client:
+            names = [_newest(client)]
     for_each_name(session, names, "describe backup", work, in_table(_COLUMNS))
     _note_gaps(session, found)
     for one in found:
@@ -180,10 +195,7 @@ def verify(
     """
     with doing("verify a backup"), session.client() as client:
         if name is None:
-            complete = [one.id for one in client.backups().backups if one.state not in ("failed", "cancelled")]
-            if not complete:
-                raise BackupNotFound("there is no backup", hint="`goqueue-admin backup create` makes one")
-            name = complete[0]
+            name = _newest(client)
         reject_empty_names(name, noun="backup")
         found = client.verify_backup(name)
         if wait:

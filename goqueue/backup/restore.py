@@ -125,8 +125,8 @@ def restore_backup(
 def _unusable(error: BackupDamaged, target: BackupTarget, log: LogEntry, path: str) -> BackupDamaged:
     """Return an error that also says which log it is about, and how to go on."""
     hint = (
-        f"another backup may be sound: `goqueue backup list --from {target}` shows all, `goqueue backup verify --from "
-        f"{target} --backup ID` reads one; remove {path} before you restore another"
+        f"another backup may be sound: `goqueue backup list --from {target}` shows all, `goqueue backup verify ID "
+        f"--from {target}` reads one; remove {path} before you restore another"
     )
     return BackupDamaged(f"log {log.name} cannot be restored: {error.sentence}", hint=hint, **error.details)
 

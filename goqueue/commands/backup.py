@@ -26,9 +26,7 @@ _ConfigFlag = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", help="YAML file with settings, as of the object store."),
 ]
-_BackupFlag = Annotated[
-    str | None, typer.Option("--backup", metavar="ID", help="Id of the backup. Default: the newest.")
-]
+_NameArgument = Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of the backup. Default: the newest.")]
 _COLUMNS = (
     Column("ID", "name"),
     Column("STATE", "state"),
@@ -112,7 +110,7 @@ def _manifest(target: "BackupTarget", name: str | None) -> "Manifest":
 
 @output_flags
 def list_backups(source: _FromFlag, config: _ConfigFlag = None, *, session: Session) -> None:
-    """List the backups of a target, the oldest first.
+    """List the backups of a target, the newest first.
 
     \b
       goqueue backup list --from /mnt/backups
@@ -132,21 +130,21 @@ def list_backups(source: _FromFlag, config: _ConfigFlag = None, *, session: Sess
             "version": one.version,
             "problem": one.problem,
         }
-        for one in BackupCatalog(_target(source, config)).summaries()
+        for one in reversed(BackupCatalog(_target(source, config)).summaries())
     ]
     session.write(rows, _COLUMNS)
     session.note(format_count(len(rows), "backup"))
 
 
 @output_flags
-def describe(source: _FromFlag, backup: _BackupFlag = None, config: _ConfigFlag = None, *, session: Session) -> None:
+def describe(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFlag = None, session: Session) -> None:
     """List the logs of a backup with their offsets.
 
     \b
       goqueue backup describe --from /mnt/backups
-      goqueue backup describe --from /mnt/backups -o json
+      goqueue backup describe 20261120T031500Z-5f0c2a9b --from /mnt/backups -o json
     """
-    manifest = _manifest(_target(source, config), backup)
+    manifest = _manifest(_target(source, config), name)
     rows = [
         {
             "name": log.name,
@@ -203,19 +201,19 @@ def diff(
     session.note(f"{format_count(len(rows), 'log')} of {format_count(len(after.logs))} differ")
 
 
-def verify(source: _FromFlag, backup: _BackupFlag = None, config: _ConfigFlag = None) -> None:
+def verify(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFlag = None) -> None:
     """Read everything of a backup again: each hash and each frame.
 
     \b
       goqueue backup verify --from /mnt/backups
-      goqueue backup verify --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b
+      goqueue backup verify 20261120T031500Z-5f0c2a9b --from /mnt/backups
 
     The exit code is 1 if anything is not as it was written.
     """
     from goqueue.backup.verify import verify_backup  # noqa: PLC0415
 
     target = _target(source, config)
-    manifest = _manifest(target, backup)
+    manifest = _manifest(target, name)
     line = _ProgressLine("verifying", manifest.size)
     try:
         report = verify_backup(target, manifest.id, pace=line)
@@ -235,8 +233,9 @@ def verify(source: _FromFlag, backup: _BackupFlag = None, config: _ConfigFlag = 
 
 
 def restore(
+    name: _NameArgument = None,
+    *,
     source: _FromFlag,
-    backup: _BackupFlag = None,
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", metavar="PATH", help="Empty or absent data directory to fill.")
     ] = None,
@@ -257,7 +256,7 @@ def restore(
     \b
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data --dry-run
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data
-      goqueue restore --from /mnt/backups --backup 20261120T031500Z-5f0c2a9b
+      goqueue restore 20261120T031500Z-5f0c2a9b --from /mnt/backups
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data --to 2026-11-20T02:00:00Z
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data --offset orders/0=1200
 
@@ -273,7 +272,7 @@ def restore(
     target, disk = _target(source, config), SystemDisk()
     path = load(config, os.environ, {"data_dir": data_dir}).data_dir
     moment = None if to is None else parse_time_flag("--to", to)
-    manifest, point = _point(target, backup, moment, dict(map(_parse_offset, offset or ())))
+    manifest, point = _point(target, name, moment, dict(map(_parse_offset, offset or ())))
     plan = plan_restore(disk, manifest, path, point)
     terminal.say(*_sentences(plan))
     if dry_run:
@@ -298,23 +297,23 @@ def _parse_offset(text: str) -> tuple[str, int]:
 
 
 def _point(
-    target: "BackupTarget", backup: str | None, time_ns: int | None, offsets: dict[str, int]
+    target: "BackupTarget", name: str | None, time_ns: int | None, offsets: dict[str, int]
 ) -> "tuple[Manifest, PointInTime | None]":
     """Return the backup to restore, and where its logs end if not at their ends."""
     from goqueue.backup.point_in_time import PointPlanner, backup_before, choose_backups  # noqa: PLC0415
     from goqueue.errors import RestoreImpossible  # noqa: PLC0415
 
     if time_ns is None and not offsets:
-        return _manifest(target, backup), None
-    if time_ns is None or backup is not None:
-        manifest = _manifest(target, backup)
+        return _manifest(target, name), None
+    if time_ns is None or name is not None:
+        manifest = _manifest(target, name)
         earlier = None if time_ns is None else backup_before(target, manifest, time_ns)
     else:
         manifest, earlier = choose_backups(target, time_ns)
     if time_ns is not None and time_ns > manifest.cut_ns:
         raise RestoreImpossible(
             f"backup {manifest.id} is of {format_time(manifest.cut_ns)}, and --to is later",
-            hint="leave out --backup, or choose an earlier time",
+            hint="leave out its id, or choose an earlier time",
         )
     return manifest, PointPlanner(target, manifest, earlier, time_ns).plan(offsets)
 

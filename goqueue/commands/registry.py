@@ -52,7 +52,7 @@ COMMANDS = (
     COMPLETION,
     Command("backup describe", ".backup:describe", "List the logs of a backup with their offsets."),
     Command("backup diff", ".backup:diff", "List the logs that differ in two backups."),
-    Command("backup list", ".backup:list_backups", "List the backups of a target, the oldest first."),
+    Command("backup list", ".backup:list_backups", "List the backups of a target, the newest first."),
     Command("backup verify", ".backup:verify", "Read everything of a backup again: each hash and each frame."),
     Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),
     Command("config check", ".config:check", "Find every problem in a configuration file."),

@@ -258,6 +258,8 @@ _BY_METAVAR: dict[str, Kind] = {
     "SUBJECT": SUBJECTS,
     "SUBJECT|ID|FILE": SUBJECTS,
     "TENANT": TENANTS,
+    "EARLIER": BACKUPS,
+    "LATER": BACKUPS,
     "FILE": FILES,
     "PATH": FILES,
     "DIR": DIRECTORIES,
@@ -271,6 +273,7 @@ _BY_NOUN = {
     "transaction": TRANSACTIONS,
     "undo": OPERATIONS,
     "backup": BACKUPS,
+    "restore": BACKUPS,
 }
 
 
@@ -280,7 +283,6 @@ def _words(texts: Iterable[str]) -> Sequence[Proposal]:
 
 _BY_METAVAR["QUOTA=VALUE"] = _words(f"{name}=" for name in QUOTAS)
 _BY_FLAG: dict[str, Kind] = {
-    "--backup": BACKUPS,
     "--context": CONTEXTS,
     "--group": GROUPS,
     "--tenant": TENANTS,

@@ -88,7 +88,7 @@ def test_restored_directory_is_as_it_was_at_a_time(tmp_path: Path) -> None:
         assert ack(again, 5) == ["d", "due later", "e", "ended", "new"]
         assert findings(running.url) == set()
     assert goqueue("fsck", str(data)).code == 0
-    other = goqueue(*words, "--backup", "nix")
+    other = goqueue(*words, "nix")
     assert other.code == 5
 
 

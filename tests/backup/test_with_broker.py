@@ -74,7 +74,7 @@ def test_restored_broker_continues_where_the_cut_was(tmp_path: Path) -> None:
         assert (verified["id"], verified["verification"]["problems"]) == (made["id"], 0)
     assert "is sound" in goqueue("backup", "verify", "--from", target).err
     for words in (("backup", "verify"), ("restore", "--data-dir", str(tmp_path / "new"))):
-        assert f"`goqueue backup list --from {target}`" in goqueue(*words, "--from", target, "--backup", "nix").err
+        assert f"`goqueue backup list --from {target}`" in goqueue(*words, "nix", "--from", target).err
     shutil.rmtree(data)
     planned = goqueue("restore", "--from", target, "--data-dir", str(data), "--dry-run")
     assert made["id"] in planned.err
@@ -165,7 +165,15 @@ def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
             create(running.url, topic)
             publish(running.url, "orders", topic, partition=0)
             made.append(rows(admin(running.url, "backup", "create", "-o", "json"))[0]["id"])
-        found = rows(goqueue("backup", "diff", made[0], "--from", str(tmp_path / "backups"), "-o", "json"))
+        newest_first, words = made[::-1], ("--from", str(tmp_path / "backups"), "-o", "json")
+        assert [one["name"] for one in rows(goqueue("backup", "list", *words))] == newest_first
+        assert [one["id"] for one in rows(admin(running.url, "backup", "list", "-o", "json"))] == newest_first
+        assert rows(admin(running.url, "backup", "describe", "-o", "json"))[0]["id"] == made[1]
+        for name, count in ((made[0], 1), (made[1], 2)):
+            logs = {one["name"]: one["next_offset"] for one in rows(goqueue("backup", "describe", name, *words))}
+            assert logs["orders/0"] == count
+            assert name in goqueue("backup", "verify", name, *words[:2]).err
+        found = rows(goqueue("backup", "diff", made[0], *words))
         changes = {one["name"]: (one["before"], one["after"], one["gone_bytes"]) for one in found}
         assert (changes["orders/0"], changes["refunds/0"]) == ((1, 2, 0), (None, 0, 0))
         assert "__security/0" not in changes

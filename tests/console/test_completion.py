@@ -240,7 +240,8 @@ def test_versions_tenants_backups_and_quotas_are_names(tmp_path: Path) -> None:
             assert proposed(admin.PROGRAM, line) == ["max_topics=", "max_total_partitions="], line
         assert proposed(admin.PROGRAM, "backup describe ") == [made]
     kept = sorted(one.name for one in (target / "backups").iterdir())
-    assert proposed(daemon.PROGRAM, f"restore --from {target} --backup ") == kept
+    for line in ("restore", "backup verify", "backup describe", "backup diff"):
+        assert proposed(daemon.PROGRAM, f"{line} --from {target} ") == kept, line
     assert {*QUOTAS} == {name for name in TenantQuotas.__struct_fields__ if name.endswith("_limit") or "max_" in name}
 
 
