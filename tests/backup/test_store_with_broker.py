@@ -59,7 +59,7 @@ def test_everything_that_a_directory_can_do_is_done_in_an_object_store(config: P
         assert rows(deleted)[0]["result"] == "deleted"
         (again,) = rows(admin(running.url, "backup", "create", "-o", "json"))
         running.stop()
-    assert [one["name"] for one in rows(goqueue("backup", "list", *given, "-o", "json"))] == [made["id"], again["id"]]
+    assert [one["name"] for one in rows(goqueue("backup", "list", *given, "-o", "json"))] == [again["id"], made["id"]]
     differing = {one["name"] for one in rows(goqueue("backup", "diff", made["id"], *given, "-o", "json"))}
     assert "again/0" in differing
     assert "is sound" in goqueue("backup", "verify", *given).err
