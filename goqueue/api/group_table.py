@@ -85,7 +85,7 @@ GROUP_ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/groups/{group}/offsets", offsets.commit, "Commit offsets",
-        errors=(*_STALE, errors.PartitionNotOwned, errors.OffsetOutOfRange, *UNWRITABLE),
+        errors=(*_STALE, *NO_PARTITION, errors.PartitionNotOwned, errors.OffsetOutOfRange, *UNWRITABLE),
         example={"member_id": _MEMBER, "generation": 4, "offsets": {"orders": {"0": 41}}},
         answer_example={"committed": True, "offsets": {"orders": {"0": 41}}},
     ),

@@ -32,8 +32,10 @@ class OffsetsResponse(Struct):
 
 
 class CommitOffsetsRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    member_id: MemberId
     offsets: Annotated[dict[TopicName, dict[PartitionKey, Offset]], Meta(description="By topic and partition.")]
+    member_id: Annotated[
+        MemberId | None, Meta(description="Left out by a program that assigns partitions itself and never joins.")
+    ] = None
     generation: Generation | None = None
 
 

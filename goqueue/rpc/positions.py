@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from goqueue.errors import GroupNotFound, OffsetOutOfRange, PartitionNotFound, PartitionNotOwned, TopicNotFound
 from goqueue.rpc.session import CallSession, path_of
 from goqueue.rpc.status import CallFailed, invalid_request
 from goqueue.rpc.transcoding import time_of
 from goqueue.rpc.v1 import offset_pb2
 
 _NONE = -1
+_OF_OFFSETS = {kind.code for kind in (OffsetOutOfRange, PartitionNotFound, PartitionNotOwned, TopicNotFound)}
 
 
 def _path(request: Any, action: str = "offsets") -> str:
@@ -27,24 +29,38 @@ def by_topic(offsets: Iterable[Any]) -> dict[str, dict[str, int]]:
 
 
 async def commit(session: CallSession, request: Any) -> Any:
-    body: dict[str, Any] = {"member_id": request.member_id, "offsets": by_topic(request.offsets)}
+    body: dict[str, Any] = {"offsets": by_topic(request.offsets)}
+    if request.member_id:
+        body["member_id"] = request.member_id
     if request.generation:
         body["generation"] = request.generation
-    await session.ask("POST", _path(request), body=body)  # all of them, or an error
-    results = [
-        offset_pb2.OffsetCommitResult(topic=one.topic, partition=one.partition, success=True) for one in request.offsets
-    ]
-    return offset_pb2.CommitOffsetsResponse(results=results)
+    error = None
+    try:
+        await session.ask("POST", _path(request), body=body)  # all of them, or none
+    except CallFailed as failed:
+        if failed.failure.reason not in _OF_OFFSETS:
+            raise
+        error = failed.failure.error
+    response = offset_pb2.CommitOffsetsResponse()
+    for one in request.offsets:
+        response.results.add(topic=one.topic, partition=one.partition, success=error is None, error=error)
+    return response
 
 
 async def fetch(session: CallSession, request: Any) -> Any:
-    found = (await session.ask("GET", _path(request))).json["offsets"]
+    found, error = {}, None
+    try:
+        found = (await session.ask("GET", _path(request))).json["offsets"]
+    except CallFailed as failed:
+        if not request.partitions or failed.failure.reason != GroupNotFound.code:
+            raise
+        error = failed.failure.error
     chosen = [(one.topic, one.partition) for one in request.partitions] or [
         (topic, int(number)) for topic, numbers in found.items() for number in numbers
     ]
     results = [
         offset_pb2.OffsetFetchResult(
-            topic=topic, partition=partition, offset=found.get(topic, {}).get(str(partition), _NONE)
+            topic=topic, partition=partition, offset=found.get(topic, {}).get(str(partition), _NONE), error=error
         )
         for topic, partition in chosen
     ]

@@ -47,6 +47,14 @@ def test_a_simple_client_commits_what_it_was_given(member: Member) -> None:
     assert Member(member.url).join().poll() == []
 
 
+def test_program_that_never_joins_commits_without_a_member(url: str) -> None:
+    answer = told(ask(url, "POST", "/groups/billing/offsets", {"offsets": {"orders": {"1": 2}}}))
+    assert answer == {"committed": True, "offsets": {"orders": {"1": 2}}}
+    assert offsets(url) == {"orders": {"1": 2}}
+    beyond = ask(url, "POST", "/groups/billing/offsets", {"offsets": {"orders": {"1": 9}}})
+    assert (beyond.status, beyond.code) == (404, "offset_out_of_range")
+
+
 def test_committed_offsets_of_one_topic_or_all_are_returned(url: str) -> None:
     create(url, "refunds")
     Member(url, topics=["orders", "refunds"]).join()

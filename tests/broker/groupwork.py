@@ -253,13 +253,15 @@ class Team:
     # --- offsets ---
 
     def ask_to_commit(
-        self, member: str, offset: int, ref: PartitionRef = ORDERS, generation: int | None = None
+        self, member: str | None, offset: int, ref: PartitionRef = ORDERS, generation: int | None = None
     ) -> Told[GoQueueError | None]:
         told: Told[GoQueueError | None] = Told()
         self.coordinator.offsets.commit(self.name, member, generation, {ref: offset}, told)
         return told
 
-    def commit(self, member: str, offset: int, ref: PartitionRef = ORDERS, generation: int | None = None) -> None:
+    def commit(
+        self, member: str | None, offset: int, ref: PartitionRef = ORDERS, generation: int | None = None
+    ) -> None:
         told = self.ask_to_commit(member, offset, ref, generation)
         self.running.flush()
         assert told.result is None

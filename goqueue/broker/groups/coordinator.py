@@ -206,9 +206,10 @@ class GroupCoordinator:
 
     # --- waking polls ---
 
-    def _count_commit(self, cursor: Cursor, member: str, count: int) -> None:
+    def _count_commit(self, cursor: Cursor, members: set[str], count: int) -> None:
         self.lags.count_progress(cursor, count)
-        self._continue_with_room(cursor, member)
+        for member in members:
+            self._continue_with_room(cursor, member)
 
     def _continue_with_room(self, cursor: Cursor, member: str) -> None:
         """Continue a rebalance or a poll that waited until a member has fewer messages in flight."""

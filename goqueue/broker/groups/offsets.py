@@ -58,8 +58,8 @@ class CommittedOffsets(GroupRules):
         super().__init__(services)
         self._membership = membership
         self._rebalancer = rebalancer
-        self.on_progress: Signal[[Cursor, str, int]] = Signal()
-        """Called with the cursor, the member and the number of messages that a commit settled."""
+        self.on_progress: Signal[[Cursor, set[str], int]] = Signal()
+        """Called with the cursor, the members concerned and the number of messages that a commit settled."""
 
     def committed(self, name: str, topic: str | None = None) -> dict[str, dict[int, int]]:
         self._membership.group(name)
@@ -74,24 +74,32 @@ class CommittedOffsets(GroupRules):
     def commit(
         self,
         name: str,
-        member: str,
+        member: str | None,
         generation: int | None,
         offsets: Mapping[PartitionRef, int],
         callback: DoneCallback,
     ) -> None:
-        """Settle everything below the offsets. A lower offset than before changes nothing."""
-        self.check(name, member, generation, offsets)
+        """Settle everything below the offsets. A lower offset than before changes nothing.
+
+        A caller that names no member need not have joined; the group is created if it does not exist.
+        """
+        if member is None:
+            self.open_cursors(name, offsets)
+        else:
+            self.check(name, member, generation, offsets)
         records: list[GroupRecord] = []
-        settled: dict[PartitionRef, int] = {}
+        settled: dict[PartitionRef, tuple[set[str], int]] = {}
         for ref, offset in offsets.items():
             cursor = self._store.cursors(name)[ref]
             if offset > cursor.floor:
-                changes, settled[ref] = _commit(cursor, offset)
+                holders = {lease.grant.member for lease in cursor.leases.values()} if member is None else {member}
+                changes, count = _commit(cursor, offset)
+                settled[ref] = holders, count
                 records += changes
         self._store.record(name, records, callback)
-        for ref, count in settled.items():
+        for ref, (members, count) in settled.items():
             if count:
-                self.on_progress.emit(self._store.cursors(name)[ref], member, count)
+                self.on_progress.emit(self._store.cursors(name)[ref], members, count)
 
     def check(self, name: str, member: str, generation: int | None, offsets: Mapping[PartitionRef, int]) -> None:
         """Raise unless the member may commit all of the offsets."""

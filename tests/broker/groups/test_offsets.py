@@ -68,6 +68,37 @@ def test_commit_for_removed_partition_is_refused() -> None:
         team.commit(one, 0, PartitionRef("orders", 1))
 
 
+def test_commit_without_a_member_settles_what_members_hold(team: Team) -> None:
+    team.publish(*"abcdefghij")
+    one = team.join(in_flight_max=8)
+    batch = team.take(one)
+    assert team.poll(one) == []
+    woken = team.watch(one)
+    team.commit(None, 2)
+    assert (woken, values_of(team.poll(one))) == ([one], ["i", "j"])
+    team.commit(None, 1)
+    assert committed(team) == {"orders": {0: 2}}, "a commit never moves backward"
+    team.ack(batch, (2, 5))
+    assert committed(team) == {"orders": {0: 5}}
+
+
+def test_commit_without_a_member_creates_the_group_or_nothing(team: Team) -> None:
+    team.publish("a", "b")
+    for ref, offset, error in (
+        (ORDERS, 3, OffsetOutOfRange),
+        (PartitionRef("orders", 7), 0, PartitionNotFound),
+        (PartitionRef("nothing", 0), 0, TopicNotFound),
+    ):
+        with pytest.raises(error):
+            team.commit(None, offset, ref)
+    with pytest.raises(GroupNotFound):
+        committed(team)
+    team.commit(None, 1)
+    team = team.crash()
+    assert committed(team) == {"orders": {0: 1}}
+    assert values_of(team.poll(team.join())) == ["b"]
+
+
 def test_committed_offsets_can_be_filtered_by_topic() -> None:
     team = Team(partitions=2)
     team.running.create("letters")

@@ -28,7 +28,10 @@ export enum OffsetResetStrategy {
 export interface CommitOffsetsRequest {
   groupId?: string | undefined;
   offsets?: OffsetCommit[] | undefined;
-  generation?: number | undefined;
+  generation?:
+    | number
+    | undefined;
+  /** Empty: of a program that assigns partitions itself and never joins. */
   memberId?: string | undefined;
 }
 
@@ -72,7 +75,10 @@ export interface OffsetFetchResult {
     | undefined;
   /** -1: none is committed. */
   offset?: number | undefined;
-  metadata?: string | undefined;
+  metadata?:
+    | string
+    | undefined;
+  /** The group does not exist, and the request names partitions. */
   error?: Error | undefined;
 }
 
@@ -868,6 +874,7 @@ export const OffsetResetResult: MessageFns<OffsetResetResult> = {
 
 export type OffsetServiceService = typeof OffsetServiceService;
 export const OffsetServiceService = {
+  /** All of them are committed, or none: then each result of a wrong offset or partition has the error. */
   commitOffsets: {
     path: "/goqueue.v1.OffsetService/CommitOffsets" as const,
     requestStream: false as const,
@@ -901,6 +908,7 @@ export const OffsetServiceService = {
 } as const;
 
 export interface OffsetServiceServer extends UntypedServiceImplementation {
+  /** All of them are committed, or none: then each result of a wrong offset or partition has the error. */
   commitOffsets: handleUnaryCall<CommitOffsetsRequest, CommitOffsetsResponse>;
   fetchOffsets: handleUnaryCall<FetchOffsetsRequest, FetchOffsetsResponse>;
   resetOffsets: handleUnaryCall<ResetOffsetsRequest, ResetOffsetsResponse>;
