@@ -121,7 +121,7 @@ async def _delayed(meter: TenantMeter, seconds_max: float, work: Work) -> float:
         while seconds and (left := until - loop.time()) > 0:  # another request may take what came meanwhile
             await asyncio.sleep(min(seconds, left))
             seconds = meter.consume_wait_seconds()
-    except asyncio.CancelledError:  # the client has left
+    except (asyncio.CancelledError, GeneratorExit):  # the client has left
         _discard(work)
         raise
     return seconds

@@ -1,7 +1,6 @@
 """The way of a request to its answer, the same for every server: guard, route, authorize, decode, handle, encode."""
 
-import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from types import CoroutineType
 from typing import Any
@@ -56,13 +55,17 @@ class RequestPipeline:
                     turn = self._context.runtime.turn.of(tenant)
         except GoQueueError as error:
             return self._refusal(request, error)
-        answer = self._answer(row, call)
         if not row.is_hot:
-            return answer if call.meter is None else _after_wait(turn, answer)
-        run = HandlerRun(answer, turn)
+            return self._answer(row, call) if call.meter is None else self._answer_in_turn(turn, row, call)
+        run = HandlerRun(self._answer(row, call), turn)
         if gate is not None and row.waits:
             call.access.cancel = run.cancel
         return run
+
+    async def _answer_in_turn(self, turn: HandlerTurn, row: Endpoint, call: ApiCall) -> HttpResponse:
+        """Answer a request when it is the turn of its tenant."""
+        await turn.wait()
+        return await self._answer(row, call)
 
     async def _answer(self, row: Endpoint, call: ApiCall) -> HttpResponse:
         request, gate, dialect = call.request, self._context.gate, row.dialect
@@ -105,16 +108,6 @@ class RequestPipeline:
         dialect = OWN if request.endpoint is None else request.endpoint.dialect
         refusal = dialect.refusal(error.without_tracebacks(), request)
         return _granted(refusal, request) if request.grants else refusal
-
-
-async def _after_wait(turn: HandlerTurn, answer: Coroutine[Any, Any, HttpResponse]) -> HttpResponse:
-    """Answer a request when it is the turn of its tenant."""
-    try:
-        await turn.wait()
-    except asyncio.CancelledError:
-        answer.close()
-        raise
-    return await answer
 
 
 def _guarded(row: Endpoint, call: ApiCall, gate: RequestGate, work: Awaitable[Any]) -> Awaitable[Any]:

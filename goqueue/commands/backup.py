@@ -142,7 +142,7 @@ def describe(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFl
 
     \b
       goqueue backup describe --from /mnt/backups
-      goqueue backup describe 20261120T031500Z-5f0c2a9b --from /mnt/backups -o json
+      goqueue backup describe --from /mnt/backups -o json
     """
     manifest = _manifest(_target(source, config), name)
     rows = [
@@ -257,8 +257,8 @@ def restore(
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data --dry-run
       goqueue restore --from /mnt/backups --data-dir ./goqueue-data
       goqueue restore 20261120T031500Z-5f0c2a9b --from /mnt/backups
-      goqueue restore --from /mnt/backups --data-dir ./goqueue-data --to 2026-11-20T02:00:00Z
-      goqueue restore --from /mnt/backups --data-dir ./goqueue-data --offset orders/0=1200
+      goqueue restore --from /mnt/backups --to 2026-11-20T02:00:00Z
+      goqueue restore --from /mnt/backups --offset orders/0=1200
 
     It has the same bytes at the same offsets. Every object is verified on its way. A restore that was interrupted
     continues when it is run again; until it is complete, no broker opens the directory. With --to, the default backup
