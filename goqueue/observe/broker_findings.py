@@ -62,8 +62,8 @@ def data_directory_gone(facts: BrokerFacts) -> FindingStream:
     if facts.gone_directory is not None:
         yield Finding(
             facts.gone_directory,
-            "the data directory was removed or replaced while the broker runs: what it stores is lost when it stops",
-            "stop publishing, consume what is left, and restart the broker",
+            "the data directory was removed, moved or replaced while the broker runs, which refuses all writes",
+            "read what is left, stop the broker, put the directory back or restore a backup, and start it again",
         )
 
 

@@ -49,6 +49,7 @@ class UpkeepRunner:
         self._wanted = asyncio.Event()
         self._is_stopping = False
         self._was_in_doubt = False
+        self._is_gone = False
         self._current: Partition | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -93,14 +94,28 @@ class UpkeepRunner:
         await self._run_asked()
 
     async def _wait_for_next_look(self, seconds: float) -> None:
-        """Wait for a request or the interval; meanwhile check whether a full disk takes writes again."""
+        """Wait for a request or the interval; meanwhile check whether the directory is there and takes writes."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0 and not self._wanted.is_set():
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), min(left, DISK_RETRY_SECONDS))
+            with suppress(GoQueueError):  # a directory that cannot be looked at may still be there
+                await self._perform(self._check_directory())
             if self._store.refused:
                 await self._keep_room()
+
+    def _check_directory(self) -> Work[None]:
+        """Stop all writing once the directory is gone."""
+        if not self._is_gone:
+            self._is_gone = not (yield self._store.is_in_place)
+            if self._is_gone:
+                self._store.fence_off()
+                _log.critical(
+                    "the data directory %s was removed, moved or replaced: the broker stores nothing any more; "
+                    "stop it, put the directory back or restore a backup, and start it again",
+                    self._store.path,
+                )
 
     async def _keep_room(self) -> None:
         """Create the reserved space if it is missing. If that works, writes are accepted again."""
@@ -154,6 +169,8 @@ class UpkeepRunner:
 
     async def _look_at_all(self) -> None:
         await self._run_asked()
+        if self._is_gone:  # what has its path now is not ours
+            return
         await self._attempt("the clock", self._watch_clock())
         await self._attempt("the trash", self._trash())
         await self._keep_room()

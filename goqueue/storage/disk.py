@@ -67,7 +67,10 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Return once the content is on the device. A failure is final: it must not be tried again."""
+        """Return once the content is on the device. A failure is final: it must not be tried again.
+
+        Raises PathInvalid for a file without any name: nothing leads to its content once it is closed.
+        """
         ...
 
     def size(self) -> int: ...
@@ -213,6 +216,10 @@ def _translated(path: str) -> Iterator[None]:
         raise_translated(error, path)
 
 
+def file_removed(path: str) -> PathInvalid:
+    return PathInvalid(f"{path} was removed while it was written", path=path)
+
+
 def oserror(code: int) -> OSError:
     return OSError(code, os.strerror(code))
 
@@ -266,6 +273,8 @@ class SystemFile:
             if self._descriptor < 0:  # for which Python has an error of its own
                 raise oserror(errno.EBADF)
             os.fdatasync(self._descriptor)
+            if not os.fstat(self._descriptor).st_nlink:
+                raise file_removed(self._path)
 
     def size(self) -> int:
         with _translated(self._path):

@@ -31,6 +31,7 @@ from goqueue.errors import (
     LogExists,
     LogFenced,
     LogNotFound,
+    PathInvalid,
     RangeDamaged,
     TransientError,
 )
@@ -312,6 +313,13 @@ class Store:
     def is_in_place(self) -> bool:
         """Return whether the directory still is where it was opened, and was neither removed nor replaced."""
         return self._lock.is_in_place()
+
+    def fence_off(self) -> None:
+        """Refuse all writes, because the directory is gone: another one may have its path by now."""
+        failure = PathInvalid(f"the data directory {self.path} was removed, moved or replaced", path=self.path)
+        for log in self.logs.values():
+            if log.obstacle is None:
+                log.fence_off(failure)
 
     def close(self) -> None:
         """Write what is left, and leave the marker of a clean stop. No job may be running any more."""

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from threading import RLock
 from typing import Literal, NamedTuple
 
-from goqueue.storage.disk import Buffer, oserror, raise_translated
+from goqueue.storage.disk import Buffer, file_removed, oserror, raise_translated
 from goqueue.testing.filesystem import FileContent, Tree
 
 JOURNAL_ENTRIES_MAX = 1000
@@ -242,6 +242,8 @@ class FaultyFile:
             self._check()
             if stop is None:
                 self._content.sync()
+                if not self._content.names:
+                    raise file_removed(self._path)
                 return
             if isinstance(stop.exception, OSError):
                 self._content.fail_sync()

@@ -312,9 +312,18 @@ def test_open_file_is_usable_after_its_removal(disk: Disk, home: str) -> None:
     file = disk.open(write(disk, f"{home}/a", b"still"), "write")
     disk.remove(f"{home}/a")
     file.write(5, [b" here"])
-    file.sync()
     assert disk.kind(f"{home}/a") == "absent"
     assert read(file, 0, 100) == b"still here"
+
+
+def test_sync_of_a_file_without_names_is_refused(disk: Disk, home: str) -> None:
+    file = disk.open(write(disk, f"{home}/a", b"still"), "write")
+    disk.link(f"{home}/a", f"{home}/b")
+    disk.remove(f"{home}/a")
+    file.sync()
+    disk.remove(f"{home}/b")
+    with pytest.raises(PathInvalid, match="was removed while it was written"):
+        file.sync()
 
 
 def test_open_file_is_readable_after_its_replacement(disk: Disk, home: str) -> None:
