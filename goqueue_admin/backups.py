@@ -67,6 +67,9 @@ def _row(one: "BackupInfo") -> dict[str, Any]:
 @session_flags
 def create(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is complete.")] = True,
+    new_target: Annotated[
+        bool, typer.Option("--new-target", help="Begin with what is at the target, where the known backups are gone.")
+    ] = False,
     *,
     session: Session,
 ) -> None:
@@ -80,7 +83,7 @@ def create(
     backup; `goqueue-admin backup delete` cancels it.
     """
     with doing("make a backup"), session.client() as client:
-        made = client.create_backup()
+        made = client.create_backup(new_target=new_target)
         if wait:
             made = _follow(session, client, made)
     session.write([_row(made)], _COLUMNS)

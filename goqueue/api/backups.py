@@ -74,6 +74,12 @@ class DeleteBackupResponse(Struct, kw_only=True):
     result: Literal["deleted", "cancelled"]
 
 
+class CreateBackupRequest(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    new_target: Annotated[
+        bool, Meta(description="Begin with what is at the target, where the known backups are gone.")
+    ] = False
+
+
 class PruneBackupsRequest(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     dry_run: bool = False
 
@@ -103,9 +109,9 @@ class RestoreTopicResponse(Struct, kw_only=True):
     dry_run: bool
 
 
-async def create(call: ApiCall) -> BackupJson:
+async def create(call: ApiCall, body: CreateBackupRequest) -> BackupJson:
     """Start a backup; the answer does not wait for it."""
-    return _running(call.app.backups.begin_backup())
+    return _running(call.app.backups.begin_backup(is_new_target=body.new_target))
 
 
 async def browse(call: ApiCall) -> BackupListResponse:

@@ -8,13 +8,13 @@ from goqueue.storage.disk import Disk, Lock, read_all, remove_files
 
 _SYNCED_AT_ONCE = 256 * 1024
 """With a pace: a large sync would let the syncs of the broker wait."""
-_OURS = {"FORMAT", "FORMAT.tmp", "lock", "objects", "backups", "verified", "lost+found"}
+_OURS = {"FORMAT", "FORMAT.tmp", "id", "id.tmp", "lock", "objects", "backups", "verified", "lost+found"}
 
 
 class DirectoryStorage:
     """The storage of a target in a directory."""
 
-    vanished_hint = "mount its device again; to begin with a new target there, restart the broker"
+    vanished_hint = "mount its device again"
 
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path

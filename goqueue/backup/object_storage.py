@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WRITTEN_ONCE = ("objects/", "backups/")
-_OURS = {"FORMAT", "lock", "objects", "backups", "verified"}
+_OURS = {"FORMAT", "id", "lock", "objects", "backups", "verified"}
 _MISSING_WAITS = (0.1, 0.4)
 """Seconds: some stores do not have at once what was written a moment ago."""
 _GUARDED = ("FORMAT", "backups/", "verified/")
@@ -46,7 +46,7 @@ _GUARDED = ("FORMAT", "backups/", "verified/")
 class ObjectStorage:
     """The storage of a target in an object store."""
 
-    vanished_hint = "restore the bucket; to begin with a new target there, restart the broker"
+    vanished_hint = "restore the bucket"
 
     def __init__(self, address: StoreAddress, settings: BackupConfig) -> None:
         self._address = address

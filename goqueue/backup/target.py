@@ -1,6 +1,7 @@
 """Where backups are kept: pieces by hash, and manifests by id, on a storage of any kind.
 
     FORMAT              which version of the layout this is
+    id                  a random name, by which a broker knows its target again
     lock                held while a broker changes it; names that process
     objects/ab/abcd…    the pieces, each named by the SHA-256 of its content
     backups/{id}        the manifests
@@ -12,6 +13,8 @@ when the manifest has its name. An interrupted backup leaves pieces, which the n
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from uuid import uuid4
 
 from goqueue.backup.manifest import Piece
 from goqueue.backup.target_storage import Pace, TargetStorage
@@ -19,6 +22,7 @@ from goqueue.errors import BackupDamaged, BackupNotFound, BackupTargetInvalid, D
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Lock
+from goqueue.storage.layout import decode_checkpoint, encode_checkpoint
 
 _FORMAT = b"goqueue-backups 1\n"
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
@@ -30,17 +34,22 @@ class BackupTarget:
 
     def __init__(self, storage: TargetStorage) -> None:
         self._storage = storage
-        self._was_there = False
-        """Whether this process has seen backups there: their absence is then a loss, such as an unmounted disk."""
+        self.known_id: str | None = None
+        """The id of the target that had the backups: another one, or none, is a loss, such as an unmounted disk."""
 
     def __str__(self) -> str:
         return str(self._storage)
 
-    def open(self, owner: str) -> Lock:
-        """Make it if it is not there, and keep others from changing it."""
-        self.refuse_vanished()
+    def open(self, owner: str, *, is_new: bool = False) -> Lock:
+        """Make it if it is not there, and keep others from changing it. `is_new` gives up the known one."""
+        if not is_new:
+            self.refuse_vanished()
         lock = self._storage.lock(owner)
         try:
+            if is_new:
+                self.known_id = None
+            if self._id() is None:
+                self._storage.put("id", encode_checkpoint({"id": uuid4().hex}))
             if self._storage.get("FORMAT") is None:
                 self._storage.put("FORMAT", _FORMAT)
             self.check()
@@ -54,12 +63,38 @@ class BackupTarget:
         self._storage.refuse_unusable()
 
     def refuse_vanished(self) -> None:
-        """Raise BackupTargetInvalid if this process has seen backups there, and they are gone or out of reach."""
-        if self._storage.get("FORMAT") is None and self._was_there:
+        """Raise BackupTargetInvalid if the target with the known backups is gone, out of reach or another one."""
+        content = self._storage.get("id")  # which fails if it is out of reach
+        if self.known_id is None:
+            return
+        found = self._decode_id(content)
+        if found != self.known_id:
             raise BackupTargetInvalid(
-                f"{self} has no backups any more: they were there after this process started",
-                hint=self._storage.vanished_hint,
+                f"{self} has no backups any more: the broker has made or seen some there"
+                if found is None
+                else f"{self} is another target than the one with the backups of this broker",
+                hint=f"{self._storage.vanished_hint}; `goqueue-admin backup create --new-target` begins with what is "
+                "there",
             )
+
+    def check_whole(self) -> None:
+        """Raise BackupDamaged also where the id is damaged."""
+        self.check()
+        self._id()
+
+    def _id(self) -> str | None:
+        return self._decode_id(self._storage.get("id"))
+
+    def _decode_id(self, content: bytes | None) -> str | None:
+        """Return the id; None without one. Raises BackupDamaged."""
+        if content is None:
+            return None
+        facts = decode_checkpoint(content)
+        if facts is None:
+            raise BackupDamaged(
+                f"{self}/id is damaged", hint="remove it, and run `goqueue-admin backup create --new-target`"
+            )
+        return str(facts["id"])
 
     def check(self) -> None:
         """Raise BackupTargetInvalid unless this holds backups, or BackupDamaged."""
@@ -68,16 +103,18 @@ class BackupTarget:
 
     def _is_there(self) -> bool:
         """Return whether this holds backups. Raises BackupTargetInvalid if it did, or BackupDamaged."""
+        self.refuse_vanished()
         content = self._storage.get("FORMAT")
         if content is None:
-            self.refuse_vanished()
             return False
         if content != _FORMAT:
             raise BackupDamaged(
                 f"{self}/FORMAT says {content[:40]!r}, and this version writes {_FORMAT!r}",
                 hint="install a newer version of GoQueue, or restore the file",
             )
-        self._was_there = True
+        if self.known_id is None:
+            with suppress(BackupDamaged):  # which a verification finds; a restore can do without
+                self.known_id = self._id()
         return True
 
     # --- pieces ---

@@ -64,7 +64,7 @@ def verify_backup(
     """Read everything of a backup again, in order. `pace` is called with the bytes that were read."""
     report = report or Verification(name)
     try:
-        target.check()
+        target.check_whole()
         manifest = load_manifest(target, name)
     except BackupDamaged as error:
         report.note(VerificationProblem("", None, error.sentence))

@@ -121,9 +121,13 @@ class BackupAdmin:
         return json_request("GET", f"/admin/backup/{quote(name)}", BackupInfo)
 
     @operation
-    def create_backup(self) -> ApiRequest[BackupInfo]:
-        """Start a backup, and return at once; `backup` tells how far it is."""
-        return json_request("POST", "/admin/backup", BackupInfo, {}, idempotent=False, unsure_hint=_UNSURE)
+    def create_backup(self, *, new_target: bool = False) -> ApiRequest[BackupInfo]:
+        """Start a backup, and return at once; `backup` tells how far it is.
+
+        With `new_target`, it begins with what is at the target, where the known backups are gone.
+        """
+        body = {"new_target": new_target}
+        return json_request("POST", "/admin/backup", BackupInfo, body, idempotent=False, unsure_hint=_UNSURE)
 
     @operation
     def verify_backup(self, name: str) -> ApiRequest[BackupInfo]:

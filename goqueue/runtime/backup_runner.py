@@ -27,6 +27,7 @@ from goqueue.backup.manifest import Manifest
 from goqueue.backup.restore import RESTORING_DIRECTORY, remove_tree
 from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget, refuse_unless_id
+from goqueue.backup.target_note import TargetNote
 from goqueue.backup.verify import Verification, load_manifest, store_verification, verify_backup
 from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS
@@ -34,7 +35,6 @@ from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueErro
 from goqueue.limits import BACKUP_RUNS_KEPT, BACKUP_TARGET_CHECK_SECONDS
 from goqueue.quantities import format_count, format_size
 from goqueue.runtime.runtime import Runtime
-from goqueue.storage.disk import Lock
 from goqueue.storage.store import process_name
 
 _log = logging.getLogger("goqueue.backup")
@@ -63,6 +63,8 @@ class BackupRun:
     restored_bytes: int | None = None
     """Size of the restored topic, once it is complete: less than that in the backup where it was cut."""
     restore: "Callable[[BackupRun], Awaitable[None]] | None" = None
+    is_new_target: bool = False
+    """Whether the target may be another one than before."""
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -108,6 +110,7 @@ class BackupRunner:
         self._runtime = runtime
         self._rate = bytes_per_second
         self._catalog = None if target is None else BackupCatalog(target)
+        self._note: TargetNote | None = None
         self._owner = process_name("goqueue serve", os.getpid())
         self._worker = ThreadPoolExecutor(1, "goqueue-backup")
         self._writer = ThreadPoolExecutor(1, "goqueue-backup-writer")
@@ -119,6 +122,8 @@ class BackupRunner:
         """Remove what a backup has left that was interrupted by the end of the process, and look at the target."""
         self._readers.submit(self._remove_leftovers)
         if self.target is not None:
+            self._note = TargetNote(self._runtime.disk, self._runtime.store.path, self.target)
+            self._note.recall()
             self._readers.submit(self._look)
 
     def _remove_leftovers(self) -> None:
@@ -140,10 +145,11 @@ class BackupRunner:
 
     # --- what operators ask for ---
 
-    def begin_backup(self) -> BackupRun:
+    def begin_backup(self, *, is_new_target: bool = False) -> BackupRun:
         """Start a backup. Raises BackupsOff or BackupsBusy."""
         now_ns = self._runtime.clock.now_ns()
-        return self._begin(BackupRun(_new_id(now_ns), "backup", now_ns, Throttle(self._rate)))
+        run = BackupRun(_new_id(now_ns), "backup", now_ns, Throttle(self._rate), is_new_target=is_new_target)
+        return self._begin(run)
 
     async def begin_verification(self, name: str) -> BackupRun:
         """Start to read a backup again."""
@@ -216,7 +222,7 @@ class BackupRunner:
             found = catalog.summaries()
             expired = [one.id for one in self.retention.expired(found)]
             if expired and not dry_run:
-                with closing_lock(catalog.target.open(self._owner)):
+                with self._opened_target():
                     catalog.delete(*expired)
             return [one.id for one in found if one.id not in expired], expired
 
@@ -330,7 +336,7 @@ class BackupRunner:
     def _copy(self, run: BackupRun, cut: Cut) -> None:
         target, disk = self._require_catalog().target, self._runtime.disk
         try:
-            with closing_lock(target.open(self._owner)):
+            with self._opened_target(is_new=run.is_new_target):
                 job = BackupWriter(disk, self._directory, cut, target, run.throttle, self._writer)
                 run.progress = job.progress
                 manifest = job.run(run.id, __version__)
@@ -349,7 +355,7 @@ class BackupRunner:
         target = self._require_catalog().target
         run.verification = Verification(run.id)
         report = verify_backup(target, run.id, run.verification, run.throttle.pay)
-        with closing_lock(target.open(self._owner)):
+        with self._opened_target():
             note = store_verification(target, report, self._runtime.clock.now_ns())
         self._require_catalog().note_verification(run.id, note)
         if not report.is_sound:
@@ -358,13 +364,29 @@ class BackupRunner:
     def _delete(self, name: str) -> None:
         self._refuse_unknown(name)
         catalog = self._require_catalog()
-        with closing_lock(catalog.target.open(self._owner)):
+        with self._opened_target():
             catalog.delete(name)
+
+    @contextmanager
+    def _opened_target(self, *, is_new: bool = False) -> Iterator[None]:
+        """Keep others from changing the target, and remember which one it is."""
+        lock = self._require_catalog().target.open(self._owner, is_new=is_new)
+        try:
+            self._update_note()
+            yield
+        finally:
+            lock.release()
+
+    def _update_note(self) -> None:
+        with suppress(GoQueueError):  # a full disk keeps no backup from being made
+            if self._note is not None and self._runtime.store.is_in_place():
+                self._note.update()
 
     def _look(self) -> None:
         """Find the newest backups, for metrics and the doctor."""
         with suppress(GoQueueError):  # the doctor says what is old
             found = self._require_catalog().summaries()
+            self._update_note()
             self.newest_ns = max((one.cut_ns for one in found), default=0) or None
             self.newest_verified_ns = max((one.cut_ns for one in found if one.is_verified), default=0) or None
             self.damaged = tuple(one.id for one in found if one.problems or one.problem is not None)
@@ -380,12 +402,3 @@ def _new_id(now_ns: int) -> str:
 def _explained(error: GoQueueError) -> str:
     """Return what failed, and what to do: only this is kept of an error."""
     return error.sentence if error.hint is None else f"{error.sentence}; {error.hint}"
-
-
-@contextmanager
-def closing_lock(lock: Lock) -> Iterator[None]:
-    """Release a lock at the end of the block."""
-    try:
-        yield
-    finally:
-        lock.release()

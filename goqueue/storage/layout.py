@@ -21,9 +21,8 @@ RESTORING = b"goqueue-restoring "
 _VERSION_DIGITS_MAX = 9
 _OURS = frozenset(
     {
-        "FORMAT", "FORMAT.tmp", "alerts", "alerts.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "cut",
-        "history",
-        "lock", "logs", "reserve", "reserve.tmp", "traces", "trash",
+        "FORMAT", "FORMAT.tmp", "alerts", "alerts.tmp", "backup-target", "backup-target.tmp", "clean", "clean.tmp",
+        "clock", "clock.tmp", "cut", "history", "lock", "logs", "reserve", "reserve.tmp", "traces", "trash",
     }
 )  # fmt: skip
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")

@@ -3,6 +3,7 @@
     {data}/FORMAT     which version of the layout this is
     {data}/lock       held while a process uses the directory; names that process
     {data}/clean      how each log ended; stands only between a clean stop and the next start
+    {data}/backup-target  which target has the backups, written by the runtime
     {data}/cut/…      second names of the files that a backup copies; removed with it
     {data}/clock      how much of the time retention does not believe, while there is something
     {data}/history    rates, latencies and lag of the last days, written by the runtime; storage leaves it alone

@@ -13,7 +13,6 @@ from goqueue.backup.lease import _machine
 from goqueue.backup.opening import open_target
 from goqueue.config import BackupConfig
 from goqueue.errors import BackupTargetInvalid, DataDirectoryInUse
-from goqueue.runtime.backup_runner import closing_lock
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.backup.backups import back_up_to, held, name_of, problems_in, restore_from, restored
@@ -39,8 +38,9 @@ def test_object_store_has_what_a_directory_has(store: MotoServer) -> None:
     restore_from(other, disk, 1)
     assert restored(disk) == expected
     assert {one.partition("/")[0] for one in store.names(bucket)} == {"of"}
-    with closing_lock(target.open("a test")):
-        BackupCatalog(target).delete(name_of(1))
+    lock = target.open("a test")
+    BackupCatalog(target).delete(name_of(1))
+    lock.release()
     assert problems_in(other) == []
     store.client.put_object(Bucket=bucket, Key="mail/letter", Body=b"x")
     with pytest.raises(BackupTargetInvalid, match="holds no backups but 'mail', 'of'"):

@@ -158,6 +158,41 @@ def test_schedule_makes_verifies_and_prunes_backups_and_tells_their_age(tmp_path
         assert row["next_at"]
 
 
+def test_target_that_is_not_mounted_at_a_start_is_not_made_anew(tmp_path: Path) -> None:
+    target, away = tmp_path / "backups", tmp_path / "away"
+
+    def create_fails(url: str) -> str:
+        failed = admin(url, "backup", "create")
+        assert failed.code == 1
+        findings = {one["code"]: one for one in ask(url, "GET", "/doctor").json["findings"]}
+        assert findings["backup_target_gone"]["subject"] == str(target)
+        return failed.err
+
+    with broker(tmp_path) as running:
+        assert admin(running.url, "backup", "create").code == 0
+    target.rename(away)
+    target.mkdir()
+    with broker(tmp_path, backup__interval="1h") as running:
+        eventually(lambda: "backup_failed" in ask(running.url, "GET", "/doctor").body.decode())
+        failed = create_fails(running.url)
+        assert "has no backups any more" in failed
+        assert "`goqueue-admin backup create --new-target` begins with what is there" in " ".join(failed.split())
+        assert list(target.iterdir()) == []
+        assert len(rows(admin(running.url, "backup", "create", "--new-target", "-o", "json"))) == 1
+        assert len(rows(admin(running.url, "backup", "create", "-o", "json"))) == 1
+    shutil.rmtree(target)
+    away.rename(target)
+    with broker(tmp_path) as running:
+        assert "is another target than the one" in create_fails(running.url)
+    other = tmp_path / "other"
+    with broker(tmp_path, backup__target=str(other)) as running:
+        assert admin(running.url, "backup", "create").code == 0
+    shutil.rmtree(other)
+    (tmp_path / "data" / "backup-target").write_bytes(b"damaged")
+    with broker(tmp_path, backup__target=str(other)) as running:
+        assert admin(running.url, "backup", "create").code == 0
+
+
 def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
     with broker(tmp_path, backup__keep_hourly="1") as running:
         made = []
