@@ -158,12 +158,15 @@ class Consumption:
 
     async def _follow(self, partition: int, start: int | None, end: int) -> None:
         """Read a partition until the call ends, or until its present end."""
+        until_end, position = self._request.until_end, start
+        is_done = until_end and position == end
         try:
-            position = start
-            while not self._request.until_end or position is None or position < end:
+            while not is_done:
                 async with self._session.open(*self._read_request(partition, position), headers=_AS_FRAMES) as answer:
-                    position = int(answer.headers[NEXT_OFFSET])
+                    before, position = position, int(answer.headers[NEXT_OFFSET])
                     await self._pass_on(partition, position, answer)
+                # Nothing more can be read now where an open transaction holds the rest back.
+                is_done = until_end and (position >= end or position == before)
         except Exception as error:
             await self._read.put(error)
         else:

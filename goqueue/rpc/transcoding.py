@@ -15,6 +15,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from goqueue.api.message_json import to_bytes
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_time, parse_time
 
@@ -27,13 +28,23 @@ INTEGERS = {
 SETTINGS = {"settings", "config"}
 """Maps whose values are JSON: settings of topics have many types, and more are added."""
 
-JSON_NAMES = {"schema_type": "schemaType"}
+JSON_NAMES = {"schema_type": "schemaType", "due_from": "from", "due_to": "to"}
 
 
 class _Field:
     """One field of a message, as JSON has it."""
 
-    __slots__ = ("is_integer", "is_map", "is_message", "is_repeated", "is_text", "json_name", "name", "type_name")
+    __slots__ = (
+        "is_bytes",
+        "is_integer",
+        "is_map",
+        "is_message",
+        "is_repeated",
+        "is_text",
+        "json_name",
+        "name",
+        "type_name",
+    )
 
     def __init__(self, field: FieldDescriptor) -> None:
         inner = field.message_type
@@ -43,6 +54,7 @@ class _Field:
         self.is_map = inner is not None and inner.GetOptions().map_entry
         self.is_message = inner is not None
         self.type_name = "" if inner is None else inner.full_name
+        self.is_bytes = field.type == FieldDescriptor.TYPE_BYTES
         self.is_integer = field.cpp_type in INTEGERS
         self.is_text = field.cpp_type == FieldDescriptor.CPPTYPE_STRING and field.type == FieldDescriptor.TYPE_STRING
 
@@ -120,6 +132,9 @@ def fill(message: Message, answer: Mapping[str, Any]) -> None:
             _fill_list(getattr(message, field.name), field, value)
         elif field.is_message:
             _fill_message(getattr(message, field.name), field, value)
+        elif field.is_bytes:
+            encoding = answer.get("encoding" if field.name == "value" else f"{field.name}_encoding")
+            setattr(message, field.name, to_bytes(value, encoding))
         else:
             setattr(message, field.name, _scalar(field, value))
 
@@ -133,7 +148,7 @@ def _scalar(field: _Field, value: Any) -> Any:
 def _fill_map(message: Message, field: _Field, value: Mapping[str, Any]) -> None:
     target = getattr(message, field.name)
     for name, one in value.items():
-        if field.name in SETTINGS:
+        if field.name in SETTINGS or (field.name == "headers" and not isinstance(one, str)):
             target[name] = msgspec.json.encode(one).decode()
         elif isinstance(one, dict):
             fill(target[name], one)

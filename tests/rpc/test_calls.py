@@ -144,17 +144,22 @@ def test_topics_delayed_messages_and_schemas_are_those_of_http(
     assert described.partition_offsets["1"].latest == 0
     assert described.created_at.ToJsonString()[:19] == ask(url, "GET", f"/topics/{topic}").json["created_at"][:19]
 
-    request = publish_pb2.PublishRequest(topic=topic, value=b"later", partition=1)
+    raw = types_pb2.Header(name="raw", value=b"\xff")
+    request = publish_pb2.PublishRequest(topic=topic, value=b"\xfe", key=b"k", raw_headers=[raw], partition=1)
     request.delay.FromTimedelta(timedelta(hours=1))
     stored = rpc.publish.Publish(request)
     assert (stored.delayed, stored.partition) == (True, 1)
     where = {"topic": topic, "partition": 1, "offset": stored.offset}
     (waiting,) = rpc.delayed.ListDelayed(delayed_pb2.ListDelayedRequest(topic=topic)).messages
-    assert waiting.deliver_at == stored.deliver_at
+    assert (waiting.deliver_at, waiting.key) == (stored.deliver_at, b"k")
+    before = delayed_pb2.ListDelayedRequest(topic=topic, due_to=stored.deliver_at)
+    assert list(rpc.delayed.ListDelayed(before).messages) == []
     later = delayed_pb2.RescheduleDelayedRequest(**where, delay=Duration(seconds=7200))
     assert rpc.delayed.RescheduleDelayed(later).deliver_at.seconds > waiting.deliver_at.seconds
     assert rpc.delayed.CancelDelayed(delayed_pb2.CancelDelayedRequest(**where)).cancelled
-    assert rpc.delayed.DescribeDelayed(delayed_pb2.DescribeDelayedRequest(**where)).state == "cancelled"
+    described = rpc.delayed.DescribeDelayed(delayed_pb2.DescribeDelayedRequest(**where))
+    assert (described.state, described.key, described.value) == ("cancelled", b"k", b"\xfe")
+    assert described.headers == {"raw": '{"value":"/w==","encoding":"base64"}'}
 
     subject = new_name("subject")
     text = '{"type": "record", "name": "Order", "fields": []}'
@@ -189,7 +194,7 @@ def test_transaction_counts_as_a_whole(rpc_broker: LocalBroker, rpc: Stubs, new_
     rpc.transactions.AddOffsets(transaction_pb2.AddOffsetsRequest(**whose, group=group, offsets=[position]))
     assert read(rpc_broker.url, topic) == []
     ended = rpc.transactions.CommitTransaction(transaction_pb2.CommitTransactionRequest(**whose))
-    assert ended.epoch == made.epoch + 1
+    assert (ended.epoch, ended.state, ended.transaction_id) == (made.epoch + 1, "complete_commit", begun.transaction_id)
     assert [message["value"] for message in read(rpc_broker.url, topic)] == ["1"]
     ended_before = refusal(rpc.transactions.BeginTransaction, transaction_pb2.BeginTransactionRequest(**whose))
     assert (ended_before.code, ended_before.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "transaction_not_open")
@@ -201,6 +206,11 @@ def test_transaction_counts_as_a_whole(rpc_broker: LocalBroker, rpc: Stubs, new_
     )
     rpc.transactions.AbortTransaction(transaction_pb2.AbortTransactionRequest(**whose, reason="no"))
     assert len(read(rpc_broker.url, topic)) == 1
+    rpc.transactions.InitProducer(transaction_pb2.InitProducerRequest(transactional_id=name))
+    former = transaction_pb2.InitProducerRequest(
+        transactional_id=name, producer_id=made.producer_id, epoch=ended.epoch + 1
+    )
+    assert refusal(rpc.transactions.InitProducer, former).reason == "producer_fenced"
 
 
 def test_refused_acks_of_a_transaction_are_listed_and_a_known_member_goes_on(

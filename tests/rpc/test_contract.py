@@ -23,6 +23,8 @@ from tests.brokers import create, read
 BUF = str(Path(sys.executable).parent / "buf")
 RELEASED = Path(__file__).parent / "released.binpb"
 ROWS = {f"{row.method} {row.path}": row for row in ENDPOINTS}
+ELSEWHERE = {"DelayedService.RescheduleDelayed": {"headers", "value"}}
+"""Fields of a message that several methods return, of which one has them."""
 METHODS = {f"{service.name}.{method.name}": method for service in services() for method in service.methods}
 
 
@@ -52,7 +54,7 @@ def test_methods_name_endpoints_of_the_table_and_fields_that_they_have() -> None
         assert fields - asked <= {"settings"}, name
         if _is_struct(row.answer):
             answered = {JSON_NAMES.get(field.name, field.name) for field in method.output_type.fields}
-            assert answered - names_of(row.answer) <= {"error"}, name
+            assert answered - names_of(row.answer) <= {"error"} | ELSEWHERE.get(name, set()), name
 
 
 def _is_struct(kind: Any) -> bool:

@@ -33,8 +33,11 @@ type ListDelayedRequest struct {
 	Skip      int32  `protobuf:"varint,3,opt,name=skip,proto3" json:"skip,omitempty"`
 	Partition *int32 `protobuf:"varint,4,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
 	// pending (default), delivered, cancelled or expired.
-	State         string   `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	Filter        []string `protobuf:"bytes,6,rep,name=filter,proto3" json:"filter,omitempty"`
+	State  string   `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	Filter []string `protobuf:"bytes,6,rep,name=filter,proto3" json:"filter,omitempty"`
+	// Due at this time or later, and before that one.
+	DueFrom       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due_from,json=dueFrom,proto3" json:"due_from,omitempty"`
+	DueTo         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=due_to,json=dueTo,proto3" json:"due_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +114,20 @@ func (x *ListDelayedRequest) GetFilter() []string {
 	return nil
 }
 
+func (x *ListDelayedRequest) GetDueFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueFrom
+	}
+	return nil
+}
+
+func (x *ListDelayedRequest) GetDueTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueTo
+	}
+	return nil
+}
+
 type ListDelayedResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Messages      []*DelayedMessage      `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -176,12 +193,17 @@ type DelayedMessage struct {
 	Topic     string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// In the delayed log of the partition.
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	DeliverAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deliver_at,json=deliverAt,proto3" json:"deliver_at,omitempty"`
-	Priority      int32                  `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
-	State         string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	ScheduledAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=scheduled_at,json=scheduledAt,proto3" json:"scheduled_at,omitempty"`
-	Size          int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`
+	Offset      int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	DeliverAt   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deliver_at,json=deliverAt,proto3" json:"deliver_at,omitempty"`
+	Priority    int32                  `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
+	State       string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	ScheduledAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=scheduled_at,json=scheduledAt,proto3" json:"scheduled_at,omitempty"`
+	Size        int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`
+	Key         []byte                 `protobuf:"bytes,9,opt,name=key,proto3" json:"key,omitempty"`
+	// Of a message that is described.
+	Value []byte `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
+	// The same. A name with several values, or with one that is not text, has them as JSON.
+	Headers       map[string]string `protobuf:"bytes,11,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +292,27 @@ func (x *DelayedMessage) GetSize() int64 {
 		return x.Size
 	}
 	return 0
+}
+
+func (x *DelayedMessage) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *DelayedMessage) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *DelayedMessage) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
 }
 
 type DescribeDelayedRequest struct {
@@ -630,20 +673,22 @@ var File_goqueue_v1_delayed_proto protoreflect.FileDescriptor
 const file_goqueue_v1_delayed_proto_rawDesc = "" +
 	"\n" +
 	"\x18goqueue/v1/delayed.proto\x12\n" +
-	"goqueue.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18goqueue/v1/options.proto\"\xb3\x01\n" +
+	"goqueue.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18goqueue/v1/options.proto\"\x9d\x02\n" +
 	"\x12ListDelayedRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x12\n" +
 	"\x04skip\x18\x03 \x01(\x05R\x04skip\x12!\n" +
 	"\tpartition\x18\x04 \x01(\x05H\x00R\tpartition\x88\x01\x01\x12\x14\n" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x12\x16\n" +
-	"\x06filter\x18\x06 \x03(\tR\x06filterB\f\n" +
+	"\x06filter\x18\x06 \x03(\tR\x06filter\x125\n" +
+	"\bdue_from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\adueFrom\x121\n" +
+	"\x06due_to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05dueToB\f\n" +
 	"\n" +
 	"_partition\"y\n" +
 	"\x13ListDelayedResponse\x126\n" +
 	"\bmessages\x18\x01 \x03(\v2\x1a.goqueue.v1.DelayedMessageR\bmessages\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x03R\x05total\"\x9c\x02\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\"\xc3\x03\n" +
 	"\x0eDelayedMessage\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
@@ -653,7 +698,14 @@ const file_goqueue_v1_delayed_proto_rawDesc = "" +
 	"\bpriority\x18\x05 \x01(\x05R\bpriority\x12\x14\n" +
 	"\x05state\x18\x06 \x01(\tR\x05state\x12=\n" +
 	"\fscheduled_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vscheduledAt\x12\x12\n" +
-	"\x04size\x18\b \x01(\x03R\x04size\"d\n" +
+	"\x04size\x18\b \x01(\x03R\x04size\x12\x10\n" +
+	"\x03key\x18\t \x01(\fR\x03key\x12\x14\n" +
+	"\x05value\x18\n" +
+	" \x01(\fR\x05value\x12A\n" +
+	"\aheaders\x18\v \x03(\v2'.goqueue.v1.DelayedMessage.HeadersEntryR\aheaders\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
 	"\x16DescribeDelayedRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
@@ -697,7 +749,7 @@ func file_goqueue_v1_delayed_proto_rawDescGZIP() []byte {
 	return file_goqueue_v1_delayed_proto_rawDescData
 }
 
-var file_goqueue_v1_delayed_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_goqueue_v1_delayed_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_goqueue_v1_delayed_proto_goTypes = []any{
 	(*ListDelayedRequest)(nil),       // 0: goqueue.v1.ListDelayedRequest
 	(*ListDelayedResponse)(nil),      // 1: goqueue.v1.ListDelayedResponse
@@ -708,30 +760,34 @@ var file_goqueue_v1_delayed_proto_goTypes = []any{
 	(*RescheduleDelayedRequest)(nil), // 6: goqueue.v1.RescheduleDelayedRequest
 	(*DeliverDelayedRequest)(nil),    // 7: goqueue.v1.DeliverDelayedRequest
 	(*DeliverDelayedResponse)(nil),   // 8: goqueue.v1.DeliverDelayedResponse
-	(*timestamppb.Timestamp)(nil),    // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 10: google.protobuf.Duration
+	nil,                              // 9: goqueue.v1.DelayedMessage.HeadersEntry
+	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 11: google.protobuf.Duration
 }
 var file_goqueue_v1_delayed_proto_depIdxs = []int32{
-	2,  // 0: goqueue.v1.ListDelayedResponse.messages:type_name -> goqueue.v1.DelayedMessage
-	9,  // 1: goqueue.v1.DelayedMessage.deliver_at:type_name -> google.protobuf.Timestamp
-	9,  // 2: goqueue.v1.DelayedMessage.scheduled_at:type_name -> google.protobuf.Timestamp
-	10, // 3: goqueue.v1.RescheduleDelayedRequest.delay:type_name -> google.protobuf.Duration
-	9,  // 4: goqueue.v1.RescheduleDelayedRequest.deliver_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: goqueue.v1.DelayedService.ListDelayed:input_type -> goqueue.v1.ListDelayedRequest
-	3,  // 6: goqueue.v1.DelayedService.DescribeDelayed:input_type -> goqueue.v1.DescribeDelayedRequest
-	4,  // 7: goqueue.v1.DelayedService.CancelDelayed:input_type -> goqueue.v1.CancelDelayedRequest
-	6,  // 8: goqueue.v1.DelayedService.RescheduleDelayed:input_type -> goqueue.v1.RescheduleDelayedRequest
-	7,  // 9: goqueue.v1.DelayedService.DeliverDelayed:input_type -> goqueue.v1.DeliverDelayedRequest
-	1,  // 10: goqueue.v1.DelayedService.ListDelayed:output_type -> goqueue.v1.ListDelayedResponse
-	2,  // 11: goqueue.v1.DelayedService.DescribeDelayed:output_type -> goqueue.v1.DelayedMessage
-	5,  // 12: goqueue.v1.DelayedService.CancelDelayed:output_type -> goqueue.v1.CancelDelayedResponse
-	2,  // 13: goqueue.v1.DelayedService.RescheduleDelayed:output_type -> goqueue.v1.DelayedMessage
-	8,  // 14: goqueue.v1.DelayedService.DeliverDelayed:output_type -> goqueue.v1.DeliverDelayedResponse
-	10, // [10:15] is the sub-list for method output_type
-	5,  // [5:10] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	10, // 0: goqueue.v1.ListDelayedRequest.due_from:type_name -> google.protobuf.Timestamp
+	10, // 1: goqueue.v1.ListDelayedRequest.due_to:type_name -> google.protobuf.Timestamp
+	2,  // 2: goqueue.v1.ListDelayedResponse.messages:type_name -> goqueue.v1.DelayedMessage
+	10, // 3: goqueue.v1.DelayedMessage.deliver_at:type_name -> google.protobuf.Timestamp
+	10, // 4: goqueue.v1.DelayedMessage.scheduled_at:type_name -> google.protobuf.Timestamp
+	9,  // 5: goqueue.v1.DelayedMessage.headers:type_name -> goqueue.v1.DelayedMessage.HeadersEntry
+	11, // 6: goqueue.v1.RescheduleDelayedRequest.delay:type_name -> google.protobuf.Duration
+	10, // 7: goqueue.v1.RescheduleDelayedRequest.deliver_at:type_name -> google.protobuf.Timestamp
+	0,  // 8: goqueue.v1.DelayedService.ListDelayed:input_type -> goqueue.v1.ListDelayedRequest
+	3,  // 9: goqueue.v1.DelayedService.DescribeDelayed:input_type -> goqueue.v1.DescribeDelayedRequest
+	4,  // 10: goqueue.v1.DelayedService.CancelDelayed:input_type -> goqueue.v1.CancelDelayedRequest
+	6,  // 11: goqueue.v1.DelayedService.RescheduleDelayed:input_type -> goqueue.v1.RescheduleDelayedRequest
+	7,  // 12: goqueue.v1.DelayedService.DeliverDelayed:input_type -> goqueue.v1.DeliverDelayedRequest
+	1,  // 13: goqueue.v1.DelayedService.ListDelayed:output_type -> goqueue.v1.ListDelayedResponse
+	2,  // 14: goqueue.v1.DelayedService.DescribeDelayed:output_type -> goqueue.v1.DelayedMessage
+	5,  // 15: goqueue.v1.DelayedService.CancelDelayed:output_type -> goqueue.v1.CancelDelayedResponse
+	2,  // 16: goqueue.v1.DelayedService.RescheduleDelayed:output_type -> goqueue.v1.DelayedMessage
+	8,  // 17: goqueue.v1.DelayedService.DeliverDelayed:output_type -> goqueue.v1.DeliverDelayedResponse
+	13, // [13:18] is the sub-list for method output_type
+	8,  // [8:13] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_goqueue_v1_delayed_proto_init() }
@@ -747,7 +803,7 @@ func file_goqueue_v1_delayed_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_goqueue_v1_delayed_proto_rawDesc), len(file_goqueue_v1_delayed_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -881,10 +881,12 @@ type AddPartitionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The new number of partitions.
-	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	DryRun        bool  `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Count  int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	DryRun bool  `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Take a number that does not keep the order of keys as well.
+	AcceptKeyMoves bool `protobuf:"varint,4,opt,name=accept_key_moves,json=acceptKeyMoves,proto3" json:"accept_key_moves,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AddPartitionsRequest) Reset() {
@@ -934,6 +936,13 @@ func (x *AddPartitionsRequest) GetCount() int32 {
 func (x *AddPartitionsRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
+	}
+	return false
+}
+
+func (x *AddPartitionsRequest) GetAcceptKeyMoves() bool {
+	if x != nil {
+		return x.AcceptKeyMoves
 	}
 	return false
 }
@@ -1207,11 +1216,12 @@ const file_goqueue_v1_topic_proto_rawDesc = "" +
 	"\x06leader\x18\n" +
 	" \x01(\x05R\x06leader\x12\x1a\n" +
 	"\breplicas\x18\v \x03(\x05R\breplicas\x12(\n" +
-	"\x10in_sync_replicas\x18\f \x03(\x05R\x0einSyncReplicas\"[\n" +
+	"\x10in_sync_replicas\x18\f \x03(\x05R\x0einSyncReplicas\"\x85\x01\n" +
 	"\x14AddPartitionsRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"\xc0\x01\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12(\n" +
+	"\x10accept_key_moves\x18\x04 \x01(\bR\x0eacceptKeyMoves\"\xc0\x01\n" +
 	"\x15AddPartitionsResponse\x12.\n" +
 	"\x13old_partition_count\x18\x01 \x01(\x05R\x11oldPartitionCount\x12.\n" +
 	"\x13new_partition_count\x18\x02 \x01(\x05R\x11newPartitionCount\x12)\n" +

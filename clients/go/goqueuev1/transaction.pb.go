@@ -29,8 +29,11 @@ type InitProducerRequest struct {
 	TransactionalId string                 `protobuf:"bytes,1,opt,name=transactional_id,json=transactionalId,proto3" json:"transactional_id,omitempty"`
 	// 0: one minute.
 	TransactionTimeoutMs int64 `protobuf:"varint,2,opt,name=transaction_timeout_ms,json=transactionTimeoutMs,proto3" json:"transaction_timeout_ms,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The identity that the producer had: refused if another producer has taken over since.
+	ProducerId    *int64 `protobuf:"varint,3,opt,name=producer_id,json=producerId,proto3,oneof" json:"producer_id,omitempty"`
+	Epoch         *int32 `protobuf:"varint,4,opt,name=epoch,proto3,oneof" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InitProducerRequest) Reset() {
@@ -73,6 +76,20 @@ func (x *InitProducerRequest) GetTransactionalId() string {
 func (x *InitProducerRequest) GetTransactionTimeoutMs() int64 {
 	if x != nil {
 		return x.TransactionTimeoutMs
+	}
+	return 0
+}
+
+func (x *InitProducerRequest) GetProducerId() int64 {
+	if x != nil && x.ProducerId != nil {
+		return *x.ProducerId
+	}
+	return 0
+}
+
+func (x *InitProducerRequest) GetEpoch() int32 {
+	if x != nil && x.Epoch != nil {
+		return *x.Epoch
 	}
 	return 0
 }
@@ -753,6 +770,9 @@ type CommitTransactionResponse struct {
 	Error         *Error                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	ProducerId    int64                  `protobuf:"varint,2,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
 	Epoch         int32                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	TransactionId string                 `protobuf:"bytes,4,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
+	// complete_commit or complete_abort.
+	State         string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +826,20 @@ func (x *CommitTransactionResponse) GetEpoch() int32 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *CommitTransactionResponse) GetTransactionId() string {
+	if x != nil {
+		return x.TransactionId
+	}
+	return ""
+}
+
+func (x *CommitTransactionResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
 }
 
 type AbortTransactionRequest struct {
@@ -882,6 +916,9 @@ type AbortTransactionResponse struct {
 	Error         *Error                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	ProducerId    int64                  `protobuf:"varint,2,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
 	Epoch         int32                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	TransactionId string                 `protobuf:"bytes,4,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
+	// complete_commit or complete_abort.
+	State         string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -935,6 +972,20 @@ func (x *AbortTransactionResponse) GetEpoch() int32 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *AbortTransactionResponse) GetTransactionId() string {
+	if x != nil {
+		return x.TransactionId
+	}
+	return ""
+}
+
+func (x *AbortTransactionResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
 }
 
 type ListTransactionsRequest struct {
@@ -1287,10 +1338,15 @@ var File_goqueue_v1_transaction_proto protoreflect.FileDescriptor
 const file_goqueue_v1_transaction_proto_rawDesc = "" +
 	"\n" +
 	"\x1cgoqueue/v1/transaction.proto\x12\n" +
-	"goqueue.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14goqueue/v1/ack.proto\x1a\x18goqueue/v1/options.proto\x1a\x16goqueue/v1/types.proto\"v\n" +
+	"goqueue.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14goqueue/v1/ack.proto\x1a\x18goqueue/v1/options.proto\x1a\x16goqueue/v1/types.proto\"\xd1\x01\n" +
 	"\x13InitProducerRequest\x12)\n" +
 	"\x10transactional_id\x18\x01 \x01(\tR\x0ftransactionalId\x124\n" +
-	"\x16transaction_timeout_ms\x18\x02 \x01(\x03R\x14transactionTimeoutMs\"v\n" +
+	"\x16transaction_timeout_ms\x18\x02 \x01(\x03R\x14transactionTimeoutMs\x12$\n" +
+	"\vproducer_id\x18\x03 \x01(\x03H\x00R\n" +
+	"producerId\x88\x01\x01\x12\x19\n" +
+	"\x05epoch\x18\x04 \x01(\x05H\x01R\x05epoch\x88\x01\x01B\x0e\n" +
+	"\f_producer_idB\b\n" +
+	"\x06_epoch\"v\n" +
 	"\x14InitProducerResponse\x12\x1f\n" +
 	"\vproducer_id\x18\x01 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
@@ -1344,23 +1400,27 @@ const file_goqueue_v1_transaction_proto_rawDesc = "" +
 	"\x10transactional_id\x18\x01 \x01(\tR\x0ftransactionalId\x12\x1f\n" +
 	"\vproducer_id\x18\x02 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\"{\n" +
+	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\"\xb8\x01\n" +
 	"\x19CommitTransactionResponse\x12'\n" +
 	"\x05error\x18\x01 \x01(\v2\x11.goqueue.v1.ErrorR\x05error\x12\x1f\n" +
 	"\vproducer_id\x18\x02 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\"\x93\x01\n" +
+	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\x12%\n" +
+	"\x0etransaction_id\x18\x04 \x01(\tR\rtransactionId\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\"\x93\x01\n" +
 	"\x17AbortTransactionRequest\x12)\n" +
 	"\x10transactional_id\x18\x01 \x01(\tR\x0ftransactionalId\x12\x1f\n" +
 	"\vproducer_id\x18\x02 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"z\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xb7\x01\n" +
 	"\x18AbortTransactionResponse\x12'\n" +
 	"\x05error\x18\x01 \x01(\v2\x11.goqueue.v1.ErrorR\x05error\x12\x1f\n" +
 	"\vproducer_id\x18\x02 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\"\x19\n" +
+	"\x05epoch\x18\x03 \x01(\x05R\x05epoch\x12%\n" +
+	"\x0etransaction_id\x18\x04 \x01(\tR\rtransactionId\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\"\x19\n" +
 	"\x17ListTransactionsRequest\"[\n" +
 	"\x18ListTransactionsResponse\x12?\n" +
 	"\ftransactions\x18\x01 \x03(\v2\x1b.goqueue.v1.TransactionInfoR\ftransactions\"n\n" +
@@ -1488,6 +1548,7 @@ func file_goqueue_v1_transaction_proto_init() {
 	file_goqueue_v1_ack_proto_init()
 	file_goqueue_v1_options_proto_init()
 	file_goqueue_v1_types_proto_init()
+	file_goqueue_v1_transaction_proto_msgTypes[0].OneofWrappers = []any{}
 	file_goqueue_v1_transaction_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -27,13 +27,15 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from goqueue.rpc.v1 import options_pb2 as goqueue_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18goqueue/v1/delayed.proto\x12\ngoqueue.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18goqueue/v1/options.proto\"\x85\x01\n\x12ListDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\x0c\n\x04skip\x18\x03 \x01(\x05\x12\x16\n\tpartition\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x06 \x03(\tB\x0c\n\n_partition\"a\n\x13ListDelayedResponse\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.goqueue.v1.DelayedMessage\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\"\xd3\x01\n\x0e\x44\x65layedMessage\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12.\n\ndeliver_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\r\n\x05state\x18\x06 \x01(\t\x12\x30\n\x0cscheduled_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04size\x18\x08 \x01(\x03\"J\n\x16\x44\x65scribeDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"H\n\x14\x43\x61ncelDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"=\n\x15\x43\x61ncelDelayedResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\x12\x11\n\toperation\x18\x02 \x01(\x03\"\xa6\x01\n\x18RescheduleDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12(\n\x05\x64\x65lay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\ndeliver_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"I\n\x15\x44\x65liverDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"+\n\x16\x44\x65liverDelayedResponse\x12\x11\n\tdelivered\x18\x01 \x01(\x08\x32\xc4\x05\n\x0e\x44\x65layedService\x12o\n\x0bListDelayed\x12\x1e.goqueue.v1.ListDelayedRequest\x1a\x1f.goqueue.v1.ListDelayedResponse\"\x1f\xb2\xe1\x18\x1bGET /topics/{topic}/delayed\x12\x87\x01\n\x0f\x44\x65scribeDelayed\x12\".goqueue.v1.DescribeDelayedRequest\x1a\x1a.goqueue.v1.DelayedMessage\"4\xb2\xe1\x18\x30GET /topics/{topic}/delayed/{partition}/{offset}\x12\x8d\x01\n\rCancelDelayed\x12 .goqueue.v1.CancelDelayedRequest\x1a!.goqueue.v1.CancelDelayedResponse\"7\xb2\xe1\x18\x33\x44\x45LETE /topics/{topic}/delayed/{partition}/{offset}\x12\x8d\x01\n\x11RescheduleDelayed\x12$.goqueue.v1.RescheduleDelayedRequest\x1a\x1a.goqueue.v1.DelayedMessage\"6\xb2\xe1\x18\x32PATCH /topics/{topic}/delayed/{partition}/{offset}\x12\x96\x01\n\x0e\x44\x65liverDelayed\x12!.goqueue.v1.DeliverDelayedRequest\x1a\".goqueue.v1.DeliverDelayedResponse\"=\xb2\xe1\x18\x39POST /topics/{topic}/delayed/{partition}/{offset}/deliverb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18goqueue/v1/delayed.proto\x12\ngoqueue.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18goqueue/v1/options.proto\"\xdf\x01\n\x12ListDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\x0c\n\x04skip\x18\x03 \x01(\x05\x12\x16\n\tpartition\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x06 \x03(\t\x12,\n\x08\x64ue_from\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x06\x64ue_to\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_partition\"a\n\x13ListDelayedResponse\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.goqueue.v1.DelayedMessage\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\"\xd9\x02\n\x0e\x44\x65layedMessage\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12.\n\ndeliver_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\r\n\x05state\x18\x06 \x01(\t\x12\x30\n\x0cscheduled_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04size\x18\x08 \x01(\x03\x12\x0b\n\x03key\x18\t \x01(\x0c\x12\r\n\x05value\x18\n \x01(\x0c\x12\x38\n\x07headers\x18\x0b \x03(\x0b\x32\'.goqueue.v1.DelayedMessage.HeadersEntry\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x16\x44\x65scribeDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"H\n\x14\x43\x61ncelDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"=\n\x15\x43\x61ncelDelayedResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\x12\x11\n\toperation\x18\x02 \x01(\x03\"\xa6\x01\n\x18RescheduleDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12(\n\x05\x64\x65lay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\ndeliver_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"I\n\x15\x44\x65liverDelayedRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"+\n\x16\x44\x65liverDelayedResponse\x12\x11\n\tdelivered\x18\x01 \x01(\x08\x32\xc4\x05\n\x0e\x44\x65layedService\x12o\n\x0bListDelayed\x12\x1e.goqueue.v1.ListDelayedRequest\x1a\x1f.goqueue.v1.ListDelayedResponse\"\x1f\xb2\xe1\x18\x1bGET /topics/{topic}/delayed\x12\x87\x01\n\x0f\x44\x65scribeDelayed\x12\".goqueue.v1.DescribeDelayedRequest\x1a\x1a.goqueue.v1.DelayedMessage\"4\xb2\xe1\x18\x30GET /topics/{topic}/delayed/{partition}/{offset}\x12\x8d\x01\n\rCancelDelayed\x12 .goqueue.v1.CancelDelayedRequest\x1a!.goqueue.v1.CancelDelayedResponse\"7\xb2\xe1\x18\x33\x44\x45LETE /topics/{topic}/delayed/{partition}/{offset}\x12\x8d\x01\n\x11RescheduleDelayed\x12$.goqueue.v1.RescheduleDelayedRequest\x1a\x1a.goqueue.v1.DelayedMessage\"6\xb2\xe1\x18\x32PATCH /topics/{topic}/delayed/{partition}/{offset}\x12\x96\x01\n\x0e\x44\x65liverDelayed\x12!.goqueue.v1.DeliverDelayedRequest\x1a\".goqueue.v1.DeliverDelayedResponse\"=\xb2\xe1\x18\x39POST /topics/{topic}/delayed/{partition}/{offset}/deliverb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'goqueue.v1.delayed_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_DELAYEDMESSAGE_HEADERSENTRY']._loaded_options = None
+  _globals['_DELAYEDMESSAGE_HEADERSENTRY']._serialized_options = b'8\001'
   _globals['_DELAYEDSERVICE'].methods_by_name['ListDelayed']._loaded_options = None
   _globals['_DELAYEDSERVICE'].methods_by_name['ListDelayed']._serialized_options = b'\262\341\030\033GET /topics/{topic}/delayed'
   _globals['_DELAYEDSERVICE'].methods_by_name['DescribeDelayed']._loaded_options = None
@@ -45,23 +47,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELAYEDSERVICE'].methods_by_name['DeliverDelayed']._loaded_options = None
   _globals['_DELAYEDSERVICE'].methods_by_name['DeliverDelayed']._serialized_options = b'\262\341\0309POST /topics/{topic}/delayed/{partition}/{offset}/deliver'
   _globals['_LISTDELAYEDREQUEST']._serialized_start=132
-  _globals['_LISTDELAYEDREQUEST']._serialized_end=265
-  _globals['_LISTDELAYEDRESPONSE']._serialized_start=267
-  _globals['_LISTDELAYEDRESPONSE']._serialized_end=364
-  _globals['_DELAYEDMESSAGE']._serialized_start=367
-  _globals['_DELAYEDMESSAGE']._serialized_end=578
-  _globals['_DESCRIBEDELAYEDREQUEST']._serialized_start=580
-  _globals['_DESCRIBEDELAYEDREQUEST']._serialized_end=654
-  _globals['_CANCELDELAYEDREQUEST']._serialized_start=656
-  _globals['_CANCELDELAYEDREQUEST']._serialized_end=728
-  _globals['_CANCELDELAYEDRESPONSE']._serialized_start=730
-  _globals['_CANCELDELAYEDRESPONSE']._serialized_end=791
-  _globals['_RESCHEDULEDELAYEDREQUEST']._serialized_start=794
-  _globals['_RESCHEDULEDELAYEDREQUEST']._serialized_end=960
-  _globals['_DELIVERDELAYEDREQUEST']._serialized_start=962
-  _globals['_DELIVERDELAYEDREQUEST']._serialized_end=1035
-  _globals['_DELIVERDELAYEDRESPONSE']._serialized_start=1037
-  _globals['_DELIVERDELAYEDRESPONSE']._serialized_end=1080
-  _globals['_DELAYEDSERVICE']._serialized_start=1083
-  _globals['_DELAYEDSERVICE']._serialized_end=1791
+  _globals['_LISTDELAYEDREQUEST']._serialized_end=355
+  _globals['_LISTDELAYEDRESPONSE']._serialized_start=357
+  _globals['_LISTDELAYEDRESPONSE']._serialized_end=454
+  _globals['_DELAYEDMESSAGE']._serialized_start=457
+  _globals['_DELAYEDMESSAGE']._serialized_end=802
+  _globals['_DELAYEDMESSAGE_HEADERSENTRY']._serialized_start=756
+  _globals['_DELAYEDMESSAGE_HEADERSENTRY']._serialized_end=802
+  _globals['_DESCRIBEDELAYEDREQUEST']._serialized_start=804
+  _globals['_DESCRIBEDELAYEDREQUEST']._serialized_end=878
+  _globals['_CANCELDELAYEDREQUEST']._serialized_start=880
+  _globals['_CANCELDELAYEDREQUEST']._serialized_end=952
+  _globals['_CANCELDELAYEDRESPONSE']._serialized_start=954
+  _globals['_CANCELDELAYEDRESPONSE']._serialized_end=1015
+  _globals['_RESCHEDULEDELAYEDREQUEST']._serialized_start=1018
+  _globals['_RESCHEDULEDELAYEDREQUEST']._serialized_end=1184
+  _globals['_DELIVERDELAYEDREQUEST']._serialized_start=1186
+  _globals['_DELIVERDELAYEDREQUEST']._serialized_end=1259
+  _globals['_DELIVERDELAYEDRESPONSE']._serialized_start=1261
+  _globals['_DELIVERDELAYEDRESPONSE']._serialized_end=1304
+  _globals['_DELAYEDSERVICE']._serialized_start=1307
+  _globals['_DELAYEDSERVICE']._serialized_end=2015
 # @@protoc_insertion_point(module_scope)

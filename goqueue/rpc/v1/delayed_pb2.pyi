@@ -12,20 +12,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ListDelayedRequest(_message.Message):
-    __slots__ = ("topic", "limit", "skip", "partition", "state", "filter")
+    __slots__ = ("topic", "limit", "skip", "partition", "state", "filter", "due_from", "due_to")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     SKIP_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    DUE_FROM_FIELD_NUMBER: _ClassVar[int]
+    DUE_TO_FIELD_NUMBER: _ClassVar[int]
     topic: str
     limit: int
     skip: int
     partition: int
     state: str
     filter: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topic: _Optional[str] = ..., limit: _Optional[int] = ..., skip: _Optional[int] = ..., partition: _Optional[int] = ..., state: _Optional[str] = ..., filter: _Optional[_Iterable[str]] = ...) -> None: ...
+    due_from: _timestamp_pb2.Timestamp
+    due_to: _timestamp_pb2.Timestamp
+    def __init__(self, topic: _Optional[str] = ..., limit: _Optional[int] = ..., skip: _Optional[int] = ..., partition: _Optional[int] = ..., state: _Optional[str] = ..., filter: _Optional[_Iterable[str]] = ..., due_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due_to: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListDelayedResponse(_message.Message):
     __slots__ = ("messages", "count", "total")
@@ -38,7 +42,14 @@ class ListDelayedResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[DelayedMessage, _Mapping]]] = ..., count: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class DelayedMessage(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "deliver_at", "priority", "state", "scheduled_at", "size")
+    __slots__ = ("topic", "partition", "offset", "deliver_at", "priority", "state", "scheduled_at", "size", "key", "value", "headers")
+    class HeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +58,9 @@ class DelayedMessage(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULED_AT_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -55,7 +69,10 @@ class DelayedMessage(_message.Message):
     state: str
     scheduled_at: _timestamp_pb2.Timestamp
     size: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., deliver_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., priority: _Optional[int] = ..., state: _Optional[str] = ..., scheduled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size: _Optional[int] = ...) -> None: ...
+    key: bytes
+    value: bytes
+    headers: _containers.ScalarMap[str, str]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., deliver_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., priority: _Optional[int] = ..., state: _Optional[str] = ..., scheduled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size: _Optional[int] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DescribeDelayedRequest(_message.Message):
     __slots__ = ("topic", "partition", "offset")

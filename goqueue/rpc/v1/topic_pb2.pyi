@@ -188,14 +188,16 @@ class Partition(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., earliest: _Optional[int] = ..., latest: _Optional[int] = ..., log_end: _Optional[int] = ..., durable_end: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable: _Optional[int] = ..., size_bytes: _Optional[int] = ..., segments: _Optional[int] = ..., leader: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AddPartitionsRequest(_message.Message):
-    __slots__ = ("topic", "count", "dry_run")
+    __slots__ = ("topic", "count", "dry_run", "accept_key_moves")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_KEY_MOVES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     count: int
     dry_run: bool
-    def __init__(self, topic: _Optional[str] = ..., count: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    accept_key_moves: bool
+    def __init__(self, topic: _Optional[str] = ..., count: _Optional[int] = ..., dry_run: _Optional[bool] = ..., accept_key_moves: _Optional[bool] = ...) -> None: ...
 
 class AddPartitionsResponse(_message.Message):
     __slots__ = ("old_partition_count", "new_partition_count", "partitions_added", "operation")

@@ -28,7 +28,7 @@ from goqueue.rpc.v1 import options_pb2 as goqueue_dot_v1_dot_options__pb2
 from goqueue.rpc.v1 import types_pb2 as goqueue_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgoqueue/v1/transaction.proto\x12\ngoqueue.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14goqueue/v1/ack.proto\x1a\x18goqueue/v1/options.proto\x1a\x16goqueue/v1/types.proto\"O\n\x13InitProducerRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x02 \x01(\x03\"\\\n\x14InitProducerResponse\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12 \n\x05\x65rror\x18\x03 \x01(\x0b\x32\x11.goqueue.v1.Error\"W\n\x17\x42\x65ginTransactionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\"T\n\x18\x42\x65ginTransactionResponse\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12 \n\x05\x65rror\x18\x02 \x01(\x0b\x32\x11.goqueue.v1.Error\"u\n\x13\x41\x64\x64PartitionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\"8\n\x14\x41\x64\x64PartitionResponse\x12 \n\x05\x65rror\x18\x01 \x01(\x0b\x32\x11.goqueue.v1.Error\"\xcb\x01\n\x11\x41\x64\x64OffsetsRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\r\n\x05group\x18\x04 \x01(\t\x12.\n\x07offsets\x18\x05 \x03(\x0b\x32\x1d.goqueue.v1.TransactionOffset\x12\x11\n\tmember_id\x18\x06 \x01(\t\x12\x17\n\ngeneration\x18\x07 \x01(\x05H\x00\x88\x01\x01\x42\r\n\x0b_generation\"E\n\x11TransactionOffset\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\",\n\x12\x41\x64\x64OffsetsResponse\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\"`\n\x0e\x41\x64\x64\x41\x63ksRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x10\n\x08receipts\x18\x04 \x03(\t\"Q\n\x0f\x41\x64\x64\x41\x63ksResponse\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12&\n\x08\x66\x61ilures\x18\x02 \x03(\x0b\x32\x14.goqueue.v1.AckError\"X\n\x18\x43ommitTransactionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\"a\n\x19\x43ommitTransactionResponse\x12 \n\x05\x65rror\x18\x01 \x01(\x0b\x32\x11.goqueue.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\"g\n\x17\x41\x62ortTransactionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"`\n\x18\x41\x62ortTransactionResponse\x12 \n\x05\x65rror\x18\x01 \x01(\x0b\x32\x11.goqueue.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\"\x19\n\x17ListTransactionsRequest\"M\n\x18ListTransactionsResponse\x12\x31\n\x0ctransactions\x18\x01 \x03(\x0b\x32\x1b.goqueue.v1.TransactionInfo\"N\n\x1a\x44\x65scribeTransactionRequest\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\"q\n\x1b\x44\x65scribeTransactionResponse\x12\x30\n\x0btransaction\x18\x01 \x01(\x0b\x32\x1b.goqueue.v1.TransactionInfo\x12 \n\x05\x65rror\x18\x02 \x01(\x0b\x32\x11.goqueue.v1.Error\"\xa6\x02\n\x0fTransactionInfo\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\x12\x13\n\x0bproducer_id\x18\x03 \x01(\x03\x12\r\n\x05\x65poch\x18\x04 \x01(\x05\x12\r\n\x05state\x18\x05 \x01(\t\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10last_update_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ntimeout_ms\x18\x08 \x01(\x03\x12\x34\n\npartitions\x18\t \x03(\x0b\x32 .goqueue.v1.TransactionPartition\"9\n\x14TransactionPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x03(\x05\x32\xe1\x08\n\x12TransactionService\x12k\n\x0cInitProducer\x12\x1f.goqueue.v1.InitProducerRequest\x1a .goqueue.v1.InitProducerResponse\"\x18\xb2\xe1\x18\x14POST /producers/init\x12{\n\x10\x42\x65ginTransaction\x12#.goqueue.v1.BeginTransactionRequest\x1a$.goqueue.v1.BeginTransactionResponse\"\x1c\xb2\xe1\x18\x18POST /transactions/begin\x12w\n\x0c\x41\x64\x64Partition\x12\x1f.goqueue.v1.AddPartitionRequest\x1a .goqueue.v1.AddPartitionResponse\"$\xb2\xe1\x18 POST /transactions/add-partition\x12k\n\nAddOffsets\x12\x1d.goqueue.v1.AddOffsetsRequest\x1a\x1e.goqueue.v1.AddOffsetsResponse\"\x1e\xb2\xe1\x18\x1aPOST /transactions/offsets\x12_\n\x07\x41\x64\x64\x41\x63ks\x12\x1a.goqueue.v1.AddAcksRequest\x1a\x1b.goqueue.v1.AddAcksResponse\"\x1b\xb2\xe1\x18\x17POST /transactions/acks\x12\x7f\n\x11\x43ommitTransaction\x12$.goqueue.v1.CommitTransactionRequest\x1a%.goqueue.v1.CommitTransactionResponse\"\x1d\xb2\xe1\x18\x19POST /transactions/commit\x12{\n\x10\x41\x62ortTransaction\x12#.goqueue.v1.AbortTransactionRequest\x1a$.goqueue.v1.AbortTransactionResponse\"\x1c\xb2\xe1\x18\x18POST /transactions/abort\x12t\n\x10ListTransactions\x12#.goqueue.v1.ListTransactionsRequest\x1a$.goqueue.v1.ListTransactionsResponse\"\x15\xb2\xe1\x18\x11GET /transactions\x12\xa5\x01\n\x13\x44\x65scribeTransaction\x12&.goqueue.v1.DescribeTransactionRequest\x1a\'.goqueue.v1.DescribeTransactionResponse\"=\xb2\xe1\x18\x11GET /transactions\xb2\xe1\x18$GET /transactions/{transactional_id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgoqueue/v1/transaction.proto\x12\ngoqueue.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14goqueue/v1/ack.proto\x1a\x18goqueue/v1/options.proto\x1a\x16goqueue/v1/types.proto\"\x97\x01\n\x13InitProducerRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x02 \x01(\x03\x12\x18\n\x0bproducer_id\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\x05\x65poch\x18\x04 \x01(\x05H\x01\x88\x01\x01\x42\x0e\n\x0c_producer_idB\x08\n\x06_epoch\"\\\n\x14InitProducerResponse\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12 \n\x05\x65rror\x18\x03 \x01(\x0b\x32\x11.goqueue.v1.Error\"W\n\x17\x42\x65ginTransactionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\"T\n\x18\x42\x65ginTransactionResponse\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12 \n\x05\x65rror\x18\x02 \x01(\x0b\x32\x11.goqueue.v1.Error\"u\n\x13\x41\x64\x64PartitionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\"8\n\x14\x41\x64\x64PartitionResponse\x12 \n\x05\x65rror\x18\x01 \x01(\x0b\x32\x11.goqueue.v1.Error\"\xcb\x01\n\x11\x41\x64\x64OffsetsRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\r\n\x05group\x18\x04 \x01(\t\x12.\n\x07offsets\x18\x05 \x03(\x0b\x32\x1d.goqueue.v1.TransactionOffset\x12\x11\n\tmember_id\x18\x06 \x01(\t\x12\x17\n\ngeneration\x18\x07 \x01(\x05H\x00\x88\x01\x01\x42\r\n\x0b_generation\"E\n\x11TransactionOffset\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\",\n\x12\x41\x64\x64OffsetsResponse\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\"`\n\x0e\x41\x64\x64\x41\x63ksRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x10\n\x08receipts\x18\x04 \x03(\t\"Q\n\x0f\x41\x64\x64\x41\x63ksResponse\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12&\n\x08\x66\x61ilures\x18\x02 \x03(\x0b\x32\x14.goqueue.v1.AckError\"X\n\x18\x43ommitTransactionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\"\x88\x01\n\x19\x43ommitTransactionResponse\x12 \n\x05\x65rror\x18\x01 \x01(\x0b\x32\x11.goqueue.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x16\n\x0etransaction_id\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\"g\n\x17\x41\x62ortTransactionRequest\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x87\x01\n\x18\x41\x62ortTransactionResponse\x12 \n\x05\x65rror\x18\x01 \x01(\x0b\x32\x11.goqueue.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x16\n\x0etransaction_id\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\"\x19\n\x17ListTransactionsRequest\"M\n\x18ListTransactionsResponse\x12\x31\n\x0ctransactions\x18\x01 \x03(\x0b\x32\x1b.goqueue.v1.TransactionInfo\"N\n\x1a\x44\x65scribeTransactionRequest\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\"q\n\x1b\x44\x65scribeTransactionResponse\x12\x30\n\x0btransaction\x18\x01 \x01(\x0b\x32\x1b.goqueue.v1.TransactionInfo\x12 \n\x05\x65rror\x18\x02 \x01(\x0b\x32\x11.goqueue.v1.Error\"\xa6\x02\n\x0fTransactionInfo\x12\x16\n\x0etransaction_id\x18\x01 \x01(\t\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\x12\x13\n\x0bproducer_id\x18\x03 \x01(\x03\x12\r\n\x05\x65poch\x18\x04 \x01(\x05\x12\r\n\x05state\x18\x05 \x01(\t\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10last_update_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ntimeout_ms\x18\x08 \x01(\x03\x12\x34\n\npartitions\x18\t \x03(\x0b\x32 .goqueue.v1.TransactionPartition\"9\n\x14TransactionPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x03(\x05\x32\xe1\x08\n\x12TransactionService\x12k\n\x0cInitProducer\x12\x1f.goqueue.v1.InitProducerRequest\x1a .goqueue.v1.InitProducerResponse\"\x18\xb2\xe1\x18\x14POST /producers/init\x12{\n\x10\x42\x65ginTransaction\x12#.goqueue.v1.BeginTransactionRequest\x1a$.goqueue.v1.BeginTransactionResponse\"\x1c\xb2\xe1\x18\x18POST /transactions/begin\x12w\n\x0c\x41\x64\x64Partition\x12\x1f.goqueue.v1.AddPartitionRequest\x1a .goqueue.v1.AddPartitionResponse\"$\xb2\xe1\x18 POST /transactions/add-partition\x12k\n\nAddOffsets\x12\x1d.goqueue.v1.AddOffsetsRequest\x1a\x1e.goqueue.v1.AddOffsetsResponse\"\x1e\xb2\xe1\x18\x1aPOST /transactions/offsets\x12_\n\x07\x41\x64\x64\x41\x63ks\x12\x1a.goqueue.v1.AddAcksRequest\x1a\x1b.goqueue.v1.AddAcksResponse\"\x1b\xb2\xe1\x18\x17POST /transactions/acks\x12\x7f\n\x11\x43ommitTransaction\x12$.goqueue.v1.CommitTransactionRequest\x1a%.goqueue.v1.CommitTransactionResponse\"\x1d\xb2\xe1\x18\x19POST /transactions/commit\x12{\n\x10\x41\x62ortTransaction\x12#.goqueue.v1.AbortTransactionRequest\x1a$.goqueue.v1.AbortTransactionResponse\"\x1c\xb2\xe1\x18\x18POST /transactions/abort\x12t\n\x10ListTransactions\x12#.goqueue.v1.ListTransactionsRequest\x1a$.goqueue.v1.ListTransactionsResponse\"\x15\xb2\xe1\x18\x11GET /transactions\x12\xa5\x01\n\x13\x44\x65scribeTransaction\x12&.goqueue.v1.DescribeTransactionRequest\x1a\'.goqueue.v1.DescribeTransactionResponse\"=\xb2\xe1\x18\x11GET /transactions\xb2\xe1\x18$GET /transactions/{transactional_id}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,48 +53,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSACTIONSERVICE'].methods_by_name['ListTransactions']._serialized_options = b'\262\341\030\021GET /transactions'
   _globals['_TRANSACTIONSERVICE'].methods_by_name['DescribeTransaction']._loaded_options = None
   _globals['_TRANSACTIONSERVICE'].methods_by_name['DescribeTransaction']._serialized_options = b'\262\341\030\021GET /transactions\262\341\030$GET /transactions/{transactional_id}'
-  _globals['_INITPRODUCERREQUEST']._serialized_start=149
-  _globals['_INITPRODUCERREQUEST']._serialized_end=228
-  _globals['_INITPRODUCERRESPONSE']._serialized_start=230
-  _globals['_INITPRODUCERRESPONSE']._serialized_end=322
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=324
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=411
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=413
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=497
-  _globals['_ADDPARTITIONREQUEST']._serialized_start=499
-  _globals['_ADDPARTITIONREQUEST']._serialized_end=616
-  _globals['_ADDPARTITIONRESPONSE']._serialized_start=618
-  _globals['_ADDPARTITIONRESPONSE']._serialized_end=674
-  _globals['_ADDOFFSETSREQUEST']._serialized_start=677
-  _globals['_ADDOFFSETSREQUEST']._serialized_end=880
-  _globals['_TRANSACTIONOFFSET']._serialized_start=882
-  _globals['_TRANSACTIONOFFSET']._serialized_end=951
-  _globals['_ADDOFFSETSRESPONSE']._serialized_start=953
-  _globals['_ADDOFFSETSRESPONSE']._serialized_end=997
-  _globals['_ADDACKSREQUEST']._serialized_start=999
-  _globals['_ADDACKSREQUEST']._serialized_end=1095
-  _globals['_ADDACKSRESPONSE']._serialized_start=1097
-  _globals['_ADDACKSRESPONSE']._serialized_end=1178
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=1180
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=1268
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=1270
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=1367
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=1369
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=1472
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=1474
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=1570
-  _globals['_LISTTRANSACTIONSREQUEST']._serialized_start=1572
-  _globals['_LISTTRANSACTIONSREQUEST']._serialized_end=1597
-  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_start=1599
-  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_end=1676
-  _globals['_DESCRIBETRANSACTIONREQUEST']._serialized_start=1678
-  _globals['_DESCRIBETRANSACTIONREQUEST']._serialized_end=1756
-  _globals['_DESCRIBETRANSACTIONRESPONSE']._serialized_start=1758
-  _globals['_DESCRIBETRANSACTIONRESPONSE']._serialized_end=1871
-  _globals['_TRANSACTIONINFO']._serialized_start=1874
-  _globals['_TRANSACTIONINFO']._serialized_end=2168
-  _globals['_TRANSACTIONPARTITION']._serialized_start=2170
-  _globals['_TRANSACTIONPARTITION']._serialized_end=2227
-  _globals['_TRANSACTIONSERVICE']._serialized_start=2230
-  _globals['_TRANSACTIONSERVICE']._serialized_end=3351
+  _globals['_INITPRODUCERREQUEST']._serialized_start=150
+  _globals['_INITPRODUCERREQUEST']._serialized_end=301
+  _globals['_INITPRODUCERRESPONSE']._serialized_start=303
+  _globals['_INITPRODUCERRESPONSE']._serialized_end=395
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=397
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=484
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=486
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=570
+  _globals['_ADDPARTITIONREQUEST']._serialized_start=572
+  _globals['_ADDPARTITIONREQUEST']._serialized_end=689
+  _globals['_ADDPARTITIONRESPONSE']._serialized_start=691
+  _globals['_ADDPARTITIONRESPONSE']._serialized_end=747
+  _globals['_ADDOFFSETSREQUEST']._serialized_start=750
+  _globals['_ADDOFFSETSREQUEST']._serialized_end=953
+  _globals['_TRANSACTIONOFFSET']._serialized_start=955
+  _globals['_TRANSACTIONOFFSET']._serialized_end=1024
+  _globals['_ADDOFFSETSRESPONSE']._serialized_start=1026
+  _globals['_ADDOFFSETSRESPONSE']._serialized_end=1070
+  _globals['_ADDACKSREQUEST']._serialized_start=1072
+  _globals['_ADDACKSREQUEST']._serialized_end=1168
+  _globals['_ADDACKSRESPONSE']._serialized_start=1170
+  _globals['_ADDACKSRESPONSE']._serialized_end=1251
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=1253
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=1341
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=1344
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=1480
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=1482
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=1585
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=1588
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=1723
+  _globals['_LISTTRANSACTIONSREQUEST']._serialized_start=1725
+  _globals['_LISTTRANSACTIONSREQUEST']._serialized_end=1750
+  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_start=1752
+  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_end=1829
+  _globals['_DESCRIBETRANSACTIONREQUEST']._serialized_start=1831
+  _globals['_DESCRIBETRANSACTIONREQUEST']._serialized_end=1909
+  _globals['_DESCRIBETRANSACTIONRESPONSE']._serialized_start=1911
+  _globals['_DESCRIBETRANSACTIONRESPONSE']._serialized_end=2024
+  _globals['_TRANSACTIONINFO']._serialized_start=2027
+  _globals['_TRANSACTIONINFO']._serialized_end=2321
+  _globals['_TRANSACTIONPARTITION']._serialized_start=2323
+  _globals['_TRANSACTIONPARTITION']._serialized_end=2380
+  _globals['_TRANSACTIONSERVICE']._serialized_start=2383
+  _globals['_TRANSACTIONSERVICE']._serialized_end=3504
 # @@protoc_insertion_point(module_scope)

@@ -13,12 +13,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class InitProducerRequest(_message.Message):
-    __slots__ = ("transactional_id", "transaction_timeout_ms")
+    __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "epoch")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     transaction_timeout_ms: int
-    def __init__(self, transactional_id: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ...) -> None: ...
+    producer_id: int
+    epoch: int
+    def __init__(self, transactional_id: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class InitProducerResponse(_message.Message):
     __slots__ = ("producer_id", "epoch", "error")
@@ -133,14 +137,18 @@ class CommitTransactionRequest(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class CommitTransactionResponse(_message.Message):
-    __slots__ = ("error", "producer_id", "epoch")
+    __slots__ = ("error", "producer_id", "epoch", "transaction_id", "state")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     error: _types_pb2.Error
     producer_id: int
     epoch: int
-    def __init__(self, error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    transaction_id: str
+    state: str
+    def __init__(self, error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ..., transaction_id: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
 class AbortTransactionRequest(_message.Message):
     __slots__ = ("transactional_id", "producer_id", "epoch", "reason")
@@ -155,14 +163,18 @@ class AbortTransactionRequest(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class AbortTransactionResponse(_message.Message):
-    __slots__ = ("error", "producer_id", "epoch")
+    __slots__ = ("error", "producer_id", "epoch", "transaction_id", "state")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     error: _types_pb2.Error
     producer_id: int
     epoch: int
-    def __init__(self, error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    transaction_id: str
+    state: str
+    def __init__(self, error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., producer_id: _Optional[int] = ..., epoch: _Optional[int] = ..., transaction_id: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
 class ListTransactionsRequest(_message.Message):
     __slots__ = ()

@@ -28,7 +28,12 @@ export interface ListDelayedRequest {
     | undefined;
   /** pending (default), delivered, cancelled or expired. */
   state?: string | undefined;
-  filter?: string[] | undefined;
+  filter?:
+    | string[]
+    | undefined;
+  /** Due at this time or later, and before that one. */
+  dueFrom?: Date | undefined;
+  dueTo?: Date | undefined;
 }
 
 export interface ListDelayedResponse {
@@ -49,6 +54,20 @@ export interface DelayedMessage {
   state?: string | undefined;
   scheduledAt?: Date | undefined;
   size?: number | undefined;
+  key?:
+    | Buffer
+    | undefined;
+  /** Of a message that is described. */
+  value?:
+    | Buffer
+    | undefined;
+  /** The same. A name with several values, or with one that is not text, has them as JSON. */
+  headers?: { [key: string]: string } | undefined;
+}
+
+export interface DelayedMessage_HeadersEntry {
+  key: string;
+  value: string;
 }
 
 export interface DescribeDelayedRequest {
@@ -88,7 +107,16 @@ export interface DeliverDelayedResponse {
 }
 
 function createBaseListDelayedRequest(): ListDelayedRequest {
-  return { topic: "", limit: 0, skip: 0, partition: undefined, state: "", filter: [] };
+  return {
+    topic: "",
+    limit: 0,
+    skip: 0,
+    partition: undefined,
+    state: "",
+    filter: [],
+    dueFrom: undefined,
+    dueTo: undefined,
+  };
 }
 
 export const ListDelayedRequest: MessageFns<ListDelayedRequest> = {
@@ -112,6 +140,12 @@ export const ListDelayedRequest: MessageFns<ListDelayedRequest> = {
       for (const v of message.filter) {
         writer.uint32(50).string(v!);
       }
+    }
+    if (message.dueFrom !== undefined) {
+      Timestamp.encode(toTimestamp(message.dueFrom), writer.uint32(58).fork()).join();
+    }
+    if (message.dueTo !== undefined) {
+      Timestamp.encode(toTimestamp(message.dueTo), writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -178,6 +212,22 @@ export const ListDelayedRequest: MessageFns<ListDelayedRequest> = {
             if (el !== undefined) {
               message.filter!.push(el);
             }
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.dueFrom = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.dueTo = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -276,6 +326,9 @@ function createBaseDelayedMessage(): DelayedMessage {
     state: "",
     scheduledAt: undefined,
     size: 0,
+    key: Buffer.alloc(0),
+    value: Buffer.alloc(0),
+    headers: {},
   };
 }
 
@@ -305,6 +358,15 @@ export const DelayedMessage: MessageFns<DelayedMessage> = {
     if (message.size !== undefined && message.size !== 0) {
       writer.uint32(64).int64(message.size);
     }
+    if (message.key !== undefined && message.key.length !== 0) {
+      writer.uint32(74).bytes(message.key);
+    }
+    if (message.value !== undefined && message.value.length !== 0) {
+      writer.uint32(82).bytes(message.value);
+    }
+    globalThis.Object.entries(message.headers || {}).forEach(([key, value]: [string, string]) => {
+      DelayedMessage_HeadersEntry.encode({ key: key as any, value }, writer.uint32(90).fork()).join();
+    });
     return writer;
   },
 
@@ -383,6 +445,90 @@ export const DelayedMessage: MessageFns<DelayedMessage> = {
             }
 
             message.size = longToNumber(reader.int64());
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.key = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.value = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            const entry11 = DelayedMessage_HeadersEntry.decode(reader, reader.uint32());
+            if (entry11.value !== undefined) {
+              message.headers![entry11.key] = entry11.value;
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDelayedMessage_HeadersEntry(): DelayedMessage_HeadersEntry {
+  return { key: "", value: "" };
+}
+
+export const DelayedMessage_HeadersEntry: MessageFns<DelayedMessage_HeadersEntry> = {
+  encode(message: DelayedMessage_HeadersEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DelayedMessage_HeadersEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDelayedMessage_HeadersEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
             continue;
           }
         }

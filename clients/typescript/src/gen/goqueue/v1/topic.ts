@@ -146,7 +146,11 @@ export interface AddPartitionsRequest {
     | undefined;
   /** The new number of partitions. */
   count?: number | undefined;
-  dryRun?: boolean | undefined;
+  dryRun?:
+    | boolean
+    | undefined;
+  /** Take a number that does not keep the order of keys as well. */
+  acceptKeyMoves?: boolean | undefined;
 }
 
 export interface AddPartitionsResponse {
@@ -1494,7 +1498,7 @@ export const Partition: MessageFns<Partition> = {
 };
 
 function createBaseAddPartitionsRequest(): AddPartitionsRequest {
-  return { topic: "", count: 0, dryRun: false };
+  return { topic: "", count: 0, dryRun: false, acceptKeyMoves: false };
 }
 
 export const AddPartitionsRequest: MessageFns<AddPartitionsRequest> = {
@@ -1507,6 +1511,9 @@ export const AddPartitionsRequest: MessageFns<AddPartitionsRequest> = {
     }
     if (message.dryRun !== undefined && message.dryRun !== false) {
       writer.uint32(24).bool(message.dryRun);
+    }
+    if (message.acceptKeyMoves !== undefined && message.acceptKeyMoves !== false) {
+      writer.uint32(32).bool(message.acceptKeyMoves);
     }
     return writer;
   },
@@ -1546,6 +1553,14 @@ export const AddPartitionsRequest: MessageFns<AddPartitionsRequest> = {
             }
 
             message.dryRun = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.acceptKeyMoves = reader.bool();
             continue;
           }
         }

@@ -22,7 +22,12 @@ export interface InitProducerRequest {
     | string
     | undefined;
   /** 0: one minute. */
-  transactionTimeoutMs?: number | undefined;
+  transactionTimeoutMs?:
+    | number
+    | undefined;
+  /** The identity that the producer had: refused if another producer has taken over since. */
+  producerId?: number | undefined;
+  epoch?: number | undefined;
 }
 
 export interface InitProducerResponse {
@@ -103,6 +108,11 @@ export interface CommitTransactionResponse {
   error?: Error | undefined;
   producerId?: number | undefined;
   epoch?: number | undefined;
+  transactionId?:
+    | string
+    | undefined;
+  /** complete_commit or complete_abort. */
+  state?: string | undefined;
 }
 
 export interface AbortTransactionRequest {
@@ -117,6 +127,11 @@ export interface AbortTransactionResponse {
   error?: Error | undefined;
   producerId?: number | undefined;
   epoch?: number | undefined;
+  transactionId?:
+    | string
+    | undefined;
+  /** complete_commit or complete_abort. */
+  state?: string | undefined;
 }
 
 export interface ListTransactionsRequest {
@@ -155,7 +170,7 @@ export interface TransactionPartition {
 }
 
 function createBaseInitProducerRequest(): InitProducerRequest {
-  return { transactionalId: "", transactionTimeoutMs: 0 };
+  return { transactionalId: "", transactionTimeoutMs: 0, producerId: undefined, epoch: undefined };
 }
 
 export const InitProducerRequest: MessageFns<InitProducerRequest> = {
@@ -165,6 +180,12 @@ export const InitProducerRequest: MessageFns<InitProducerRequest> = {
     }
     if (message.transactionTimeoutMs !== undefined && message.transactionTimeoutMs !== 0) {
       writer.uint32(16).int64(message.transactionTimeoutMs);
+    }
+    if (message.producerId !== undefined) {
+      writer.uint32(24).int64(message.producerId);
+    }
+    if (message.epoch !== undefined) {
+      writer.uint32(32).int32(message.epoch);
     }
     return writer;
   },
@@ -196,6 +217,22 @@ export const InitProducerRequest: MessageFns<InitProducerRequest> = {
             }
 
             message.transactionTimeoutMs = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.producerId = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.epoch = reader.int32();
             continue;
           }
         }
@@ -986,7 +1023,7 @@ export const CommitTransactionRequest: MessageFns<CommitTransactionRequest> = {
 };
 
 function createBaseCommitTransactionResponse(): CommitTransactionResponse {
-  return { error: undefined, producerId: 0, epoch: 0 };
+  return { error: undefined, producerId: 0, epoch: 0, transactionId: "", state: "" };
 }
 
 export const CommitTransactionResponse: MessageFns<CommitTransactionResponse> = {
@@ -999,6 +1036,12 @@ export const CommitTransactionResponse: MessageFns<CommitTransactionResponse> = 
     }
     if (message.epoch !== undefined && message.epoch !== 0) {
       writer.uint32(24).int32(message.epoch);
+    }
+    if (message.transactionId !== undefined && message.transactionId !== "") {
+      writer.uint32(34).string(message.transactionId);
+    }
+    if (message.state !== undefined && message.state !== "") {
+      writer.uint32(42).string(message.state);
     }
     return writer;
   },
@@ -1038,6 +1081,22 @@ export const CommitTransactionResponse: MessageFns<CommitTransactionResponse> = 
             }
 
             message.epoch = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.transactionId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.state = reader.string();
             continue;
           }
         }
@@ -1133,7 +1192,7 @@ export const AbortTransactionRequest: MessageFns<AbortTransactionRequest> = {
 };
 
 function createBaseAbortTransactionResponse(): AbortTransactionResponse {
-  return { error: undefined, producerId: 0, epoch: 0 };
+  return { error: undefined, producerId: 0, epoch: 0, transactionId: "", state: "" };
 }
 
 export const AbortTransactionResponse: MessageFns<AbortTransactionResponse> = {
@@ -1146,6 +1205,12 @@ export const AbortTransactionResponse: MessageFns<AbortTransactionResponse> = {
     }
     if (message.epoch !== undefined && message.epoch !== 0) {
       writer.uint32(24).int32(message.epoch);
+    }
+    if (message.transactionId !== undefined && message.transactionId !== "") {
+      writer.uint32(34).string(message.transactionId);
+    }
+    if (message.state !== undefined && message.state !== "") {
+      writer.uint32(42).string(message.state);
     }
     return writer;
   },
@@ -1185,6 +1250,22 @@ export const AbortTransactionResponse: MessageFns<AbortTransactionResponse> = {
             }
 
             message.epoch = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.transactionId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.state = reader.string();
             continue;
           }
         }
