@@ -7,6 +7,10 @@ from typing import Any
 from goqueue.errors import FrameInvalid
 from goqueue.limits import VALUE_BYTES_MAX
 
+_FIRST_BLOCK = 64 * 1024
+_PAYS = 0.8
+"""The share of its size that a content must come down to: else reading it is dearer than its space."""
+
 
 def compress(value: bytes) -> bytes | None:
     """Return the value as one zstd frame, or None if that is not smaller."""
@@ -28,6 +32,29 @@ def decompress(value: bytes) -> bytes:
         raise FrameInvalid(f"a compressed value has more than {VALUE_BYTES_MAX} bytes")
     if size >= 0 and len(whole) != size:
         raise FrameInvalid(f"a compressed value ends after {len(whole)} of {size} bytes")
+    return whole
+
+
+def compress_content(content: bytes) -> bytes | None:
+    """Return a large content as one zstd frame; None where that saves too little, as its first block tells."""
+    tool = _tools.fast_compressor()
+    first = content[:_FIRST_BLOCK]
+    if len(tool.compress(first)) > _PAYS * len(first):
+        return None
+    shorter: bytes = tool.compress(content)
+    return shorter if len(shorter) <= _PAYS * len(content) else None
+
+
+def decompress_content(content: bytes | bytearray | memoryview, size_max: int) -> bytes:
+    """Return what `compress_content` was given."""
+    library = _library()
+    try:
+        size = library.frame_content_size(content)
+        if not 0 <= size <= size_max:
+            raise FrameInvalid(f"a compressed content says that it has {size} bytes, {size_max} is the most")
+        whole: bytes = _tools.decompressor().decompress(content)
+    except library.ZstdError as error:
+        raise FrameInvalid(f"a compressed content cannot be read: {error}") from None
     return whole
 
 
@@ -59,6 +86,7 @@ class _Tools(threading.local):
 
     def __init__(self) -> None:
         self.compressor = cache(lambda: _library().ZstdCompressor(level=3))
+        self.fast_compressor = cache(lambda: _library().ZstdCompressor(level=1))
         self.decompressor = cache(lambda: _library().ZstdDecompressor())
 
 

@@ -400,6 +400,14 @@ class BackupDamaged(OperatorError):
     """A backup is not as it was written."""
 
 
+class BackupKeyInvalid(OperatorError):
+    """The key file of backups is missing, cannot be read, or may be read by others."""
+
+
+class BackupKeyMismatch(OperatorError):
+    """A backup is encrypted with a key that is not in the key file, or is not encrypted although there is one."""
+
+
 class BackupTargetInvalid(OperatorError):
     """The target for backups cannot be used."""
 

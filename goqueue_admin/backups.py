@@ -56,6 +56,7 @@ _COLUMNS = (
     Column("DAMAGED", "damaged_ranges", format_count, wide=True),
     Column("UNAVAILABLE", "unavailable", lambda names: ", ".join(names) or "-", wide=True),
     Column("VERSION", "version", lambda text: text or "-", wide=True),
+    Column("KEY", "key", lambda text: text or "-", wide=True),
     Column("PROBLEM", "problem", lambda text: text or "-", wide=True),
 )
 

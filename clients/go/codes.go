@@ -9,6 +9,8 @@ const (
 	ErrAlertsOff              Code = "alerts_off"
 	ErrBackupCancelled        Code = "backup_cancelled"
 	ErrBackupDamaged          Code = "backup_damaged"
+	ErrBackupKeyInvalid       Code = "backup_key_invalid"
+	ErrBackupKeyMismatch      Code = "backup_key_mismatch"
 	ErrBackupNotFound         Code = "backup_not_found"
 	ErrBackupTargetInvalid    Code = "backup_target_invalid"
 	ErrBackupsBusy            Code = "backups_busy"

@@ -4,7 +4,9 @@ from goqueue import errors
 from goqueue.api import backups
 from goqueue.api.endpoint import Endpoint
 
-_TARGET = (errors.BackupsOff, errors.BackupTargetInvalid, errors.BackupDamaged, errors.DiskFailed)
+_TARGET = (
+    errors.BackupsOff, errors.BackupTargetInvalid, errors.BackupKeyInvalid, errors.BackupDamaged, errors.DiskFailed,
+)  # fmt: skip
 _BUSY = (errors.BackupsOff, errors.BackupsBusy, errors.BrokerStopping)
 
 BACKUP_ENDPOINTS = (
@@ -31,12 +33,14 @@ BACKUP_ENDPOINTS = (
         status=202,
         errors=(
             errors.BackupNotFound, errors.BackupsBusy, errors.TopicNameInvalid, errors.TopicExists, errors.LogExists,
-            errors.OffsetOutOfRange, *_TARGET, errors.BrokerStopping,
+            errors.OffsetOutOfRange, errors.BackupKeyMismatch, *_TARGET, errors.BrokerStopping,
         ),
         example={"topic": "orders", "name": "orders-before", "until": "2026-11-20T09:00:00Z", "dry_run": True},
     ),
     Endpoint(
         "POST", "/admin/backup/{backup}/verify", backups.verify, "Start to read everything of a backup again",
-        status=202, errors=(errors.BackupNotFound, errors.BackupsBusy, *_TARGET, errors.BrokerStopping),
+        status=202, errors=(
+            errors.BackupNotFound, errors.BackupsBusy, errors.BackupKeyMismatch, *_TARGET, errors.BrokerStopping,
+        ),
     ),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from goqueue.quantities import format_time
 from goqueue.runtime.backup_runner import BackupRun, RunState
 from goqueue.runtime.topic_restorer import TopicRestorer
 
-BackupState = Literal["running", "complete", "failed", "cancelled", "damaged"]
+BackupState = Literal["running", "complete", "failed", "cancelled", "damaged", "locked"]
 
 
 class BackupProgressJson(Struct, kw_only=True):
@@ -37,10 +37,13 @@ class TopicRestoreJson(Struct, kw_only=True):
 
 class BackupJson(Struct, kw_only=True):
     id: str
-    state: Annotated[BackupState, Meta(description="damaged: its manifest cannot be read.")]
+    state: Annotated[
+        BackupState, Meta(description="damaged: its manifest cannot be read; locked: it is encrypted with another key.")
+    ]
     cut_at: Annotated[str | None, Meta(description="The moment that it has the state of.")] = None
     finished_at: str | None = None
     version: str | None = None
+    key: Annotated[str | None, Meta(description="Id of the key that it is encrypted with.")] = None
     bytes: Annotated[int, Meta(description="Of all logs.")] = 0
     new_bytes: Annotated[int, Meta(description="Added to the target by this backup.")] = 0
     logs: int = 0
@@ -219,10 +222,11 @@ def _progress(run: BackupRun) -> BackupProgressJson | None:
 def _stored(one: BackupSummary, current: BackupRun | None) -> BackupJson:
     return BackupJson(
         id=one.id,
-        state="complete" if one.problem is None else "damaged",
+        state=one.state,
         cut_at=format_time(one.cut_ns) if one.cut_ns else None,
         finished_at=format_time(one.finished_ns) if one.finished_ns else None,
         version=one.version or None,
+        key=one.key_id or None,
         bytes=one.size,
         new_bytes=one.new_bytes,
         logs=one.logs,

@@ -1,10 +1,12 @@
 """The backups of a target: their summaries, their deletion, and the objects that no backup needs."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from goqueue.backup.target import BackupTarget
-from goqueue.backup.verify import VerificationNote, load_manifest, load_verification
-from goqueue.errors import BackupDamaged
+from goqueue.backup.manifest import decode_manifest
+from goqueue.backup.target import BackupTarget, refuse_unless_id
+from goqueue.backup.verify import VerificationNote, load_verification
+from goqueue.errors import BackupDamaged, BackupKeyMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,20 @@ class BackupSummary:
     """Ranges that were damaged when they were copied."""
     unavailable: tuple[str, ...] = ()
     problem: str | None = None
-    """What is wrong with the manifest."""
+    """Why the manifest cannot be read."""
+    is_locked: bool = False
+    """Whether that is for want of a key."""
+    key_id: str = ""
+    """Of the key that it is encrypted with; empty without encryption."""
     verified_ns: int | None = None
     problems: int = 0
     """Found by the last verification."""
     sentences: tuple[str, ...] = ()
     """Some of them."""
+
+    @property
+    def state(self) -> Literal["complete", "damaged", "locked"]:
+        return "complete" if self.problem is None else "locked" if self.is_locked else "damaged"
 
     @property
     def is_verified(self) -> bool:
@@ -52,13 +62,14 @@ class BackupCatalog:
         return self._summary(name, is_verified=True)
 
     def _summary(self, name: str, *, is_verified: bool) -> BackupSummary:
-        if name not in self._known:
-            self._known[name] = _summarize(self.target, name)
+        found = self._known.get(name) or _summarize(self.target, name)
+        if not found.is_locked:  # its key may be added
+            self._known[name] = found
         if name not in self._notes and is_verified:
             note = load_verification(self.target, name)
             if note is not None:
                 self._notes[name] = note
-        found, note = self._known[name], self._notes.get(name)
+        note = self._notes.get(name)
         if note is None:
             return found
         return replace(found, verified_ns=note.verified_ns, problems=note.problems, sentences=note.sentences)
@@ -70,7 +81,7 @@ class BackupCatalog:
     def delete(self, *names: str) -> int:
         """Delete backups, and the objects that no other one needs; return how many. The target is locked."""
         for name in names:
-            self.target.get_manifest(name)
+            refuse_unless_id(name, self.target.ids())
             self.target.delete_manifest(name)
             self._known.pop(name, None)
             self._notes.pop(name, None)
@@ -79,9 +90,10 @@ class BackupCatalog:
 
 def _summarize(target: BackupTarget, name: str) -> BackupSummary:
     try:
-        manifest = load_manifest(target, name)
-    except BackupDamaged as error:
-        return BackupSummary(name, problem=error.sentence)
+        content, key_id = target.get_any_manifest(name)
+        manifest = decode_manifest(content, name)
+    except (BackupDamaged, BackupKeyMismatch) as error:
+        return BackupSummary(name, problem=error.sentence, is_locked=isinstance(error, BackupKeyMismatch))
     return BackupSummary(
         name,
         manifest.cut_ns,
@@ -92,6 +104,7 @@ def _summarize(target: BackupTarget, name: str) -> BackupSummary:
         len(manifest.logs),
         sum(len(log.damages) for log in manifest.logs),
         tuple(sorted(manifest.unavailable)),
+        key_id=key_id,
     )
 
 
@@ -100,8 +113,8 @@ def remove_unneeded_objects(target: BackupTarget) -> int:
     needed: set[str] = set()
     for name in target.ids():
         try:
-            needed |= load_manifest(target, name).objects().keys()
-        except BackupDamaged:
+            needed |= decode_manifest(target.get_any_manifest(name)[0], name).objects().keys()
+        except (BackupDamaged, BackupKeyMismatch):
             return 0
     unneeded = target.objects().keys() - needed
     target.delete_objects(unneeded)

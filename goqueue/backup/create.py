@@ -8,6 +8,7 @@ finds by their hashes.
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -18,12 +19,12 @@ from goqueue.backup.manifest import (
     Manifest,
     Piece,
     SegmentEntry,
-    decode_manifest,
     encode_manifest,
 )
 from goqueue.backup.pieces import PieceContent, damaged_range, has_piece, piece_of, read_pieces
 from goqueue.backup.target import BackupTarget
-from goqueue.errors import BackupCancelled, BackupDamaged
+from goqueue.backup.verify import readable_manifests
+from goqueue.errors import BackupCancelled, BackupKeyMismatch
 from goqueue.limits import BACKUP_OBJECT_BYTES, BACKUP_PIECES_SPARE
 from goqueue.storage.disk import Disk, File, read_all, remove_files
 from goqueue.storage.segment_scan import ScanRange
@@ -211,12 +212,9 @@ class BackupWriter:
 
 def _newest_logs(target: BackupTarget) -> _Known:
     """Return the logs of the newest backup whose manifest is whole."""
-    for name in reversed(target.ids()):
-        try:
-            manifest = decode_manifest(target.get_manifest(name), name)
-        except BackupDamaged:
-            continue
-        return {log.name: log for log in manifest.logs}
+    with suppress(BackupKeyMismatch):
+        for manifest in readable_manifests(target, reversed(target.ids())):
+            return {log.name: log for log in manifest.logs}
     return {}
 
 

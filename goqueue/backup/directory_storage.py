@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from goqueue.backup.target_storage import Pace
 from goqueue.errors import BackupTargetInvalid, PathInvalid
-from goqueue.storage.disk import Disk, Lock, read_all, remove_files
+from goqueue.storage.disk import Buffer, Disk, Lock, read_all, remove_files
 
 _SYNCED_AT_ONCE = 256 * 1024
 """With a pace: a large sync would let the syncs of the broker wait."""
@@ -61,7 +61,7 @@ class DirectoryStorage:
         path = f"{self.path}/{name}"
         return read_all(self._disk, path) if self._disk.kind(path) == "file" else None
 
-    def put(self, name: str, content: bytes, pace: Pace | None = None) -> None:
+    def put(self, name: str, content: Buffer, pace: Pace | None = None) -> None:
         path = f"{self.path}/{name}"
         folder = path.rpartition("/")[0]
         if self._disk.kind(folder) == "absent":

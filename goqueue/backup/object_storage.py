@@ -28,7 +28,7 @@ from goqueue.limits import (
     STORE_RETRIES,
     STORE_RETRY_SECONDS,
 )
-from goqueue.storage.disk import Lock
+from goqueue.storage.disk import Buffer, Lock
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -157,7 +157,7 @@ class ObjectStorage:
         except FileNotFoundError:
             return None
 
-    def put(self, name: str, content: bytes, pace: Pace | None = None) -> None:
+    def put(self, name: str, content: Buffer, pace: Pace | None = None) -> None:
         import obstore  # noqa: PLC0415
 
         if name.startswith(_GUARDED):
@@ -180,7 +180,7 @@ class ObjectStorage:
         if pace is not None:
             pace(len(content))
 
-    def write_if(self, name: str, content: bytes, version: str | None) -> str | None:
+    def write_if(self, name: str, content: Buffer, version: str | None) -> str | None:
         """Write what still has this version, or is absent; return the new version, or None if it is otherwise."""
         import obstore  # noqa: PLC0415
         from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415

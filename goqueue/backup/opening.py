@@ -2,7 +2,9 @@
 
 import os.path
 
+from goqueue.backup.content_codec import ContentCodec
 from goqueue.backup.directory_storage import DirectoryStorage
+from goqueue.backup.key_file import KeyFile
 from goqueue.backup.object_storage import ObjectStorage
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import TargetStorage
@@ -17,7 +19,10 @@ def open_target(name: str, settings: BackupConfig | None = None, disk: Disk | No
 
     Name and settings are plain values: another process that has them opens the same target. A disk is for directories.
     """
-    return BackupTarget(_storage(name, settings or BackupConfig(), disk))
+    settings = settings or BackupConfig()
+    keys = None if settings.key_file == "none" else KeyFile(os.path.abspath(settings.key_file))
+    codec = ContentCodec(keys, compresses=settings.compression == "zstd")
+    return BackupTarget(_storage(name, settings, disk), codec)
 
 
 def _storage(name: str, settings: BackupConfig, disk: Disk | None) -> TargetStorage:

@@ -10,6 +10,7 @@ revoked stays revoked.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 
@@ -18,10 +19,10 @@ from goqueue.backup.manifest import LogEntry, Manifest
 from goqueue.backup.restore import load_pieces
 from goqueue.backup.restore_point import LogEnd, PointInTime
 from goqueue.backup.target import BackupTarget
-from goqueue.backup.verify import load_manifest
+from goqueue.backup.verify import readable_manifests
 from goqueue.broker.core.catalog import Catalog, decode_catalog_record
 from goqueue.broker.groups.records import CursorOpened, CursorSnapshot, decode_group_record
-from goqueue.errors import BackupDamaged, BackupNotFound, OffsetOutOfRange, RestoreImpossible
+from goqueue.errors import BackupKeyMismatch, BackupNotFound, OffsetOutOfRange, RestoreImpossible
 from goqueue.limits import OFFSET_MAX
 from goqueue.quantities import format_time, quoted
 from goqueue.storage.layout import decode_checkpoint
@@ -37,11 +38,7 @@ def choose_backups(target: BackupTarget, time_ns: int) -> tuple[Manifest, Manife
     later is not missing there yet.
     """
     earlier: Manifest | None = None
-    for name in target.ids():
-        try:
-            manifest = load_manifest(target, name)
-        except BackupDamaged:
-            continue
+    for manifest in readable_manifests(target, target.ids()):
         if manifest.cut_ns >= time_ns:
             return manifest, earlier
         earlier = manifest
@@ -54,13 +51,10 @@ def choose_backups(target: BackupTarget, time_ns: int) -> tuple[Manifest, Manife
 
 def backup_before(target: BackupTarget, manifest: Manifest, time_ns: int) -> Manifest | None:
     """Return the newest backup from before a time, and before another backup."""
-    for name in reversed([name for name in target.ids() if name < manifest.id]):
-        try:
-            found = load_manifest(target, name)
-        except BackupDamaged:
-            continue
-        if found.cut_ns <= time_ns:
-            return found
+    with suppress(BackupKeyMismatch):
+        for found in readable_manifests(target, reversed([name for name in target.ids() if name < manifest.id])):
+            if found.cut_ns <= time_ns:
+                return found
     return None
 
 

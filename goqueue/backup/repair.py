@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from goqueue.backup.manifest import LogEntry, Manifest, SegmentEntry
 from goqueue.backup.restore import load_pieces, restore_log
 from goqueue.backup.target import BackupTarget
-from goqueue.backup.verify import load_manifest
+from goqueue.backup.verify import readable_manifests
 from goqueue.errors import BackupDamaged
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, file_size, remove_files, replace_file
@@ -45,7 +45,7 @@ class BackupRepair:
     def __init__(self, disk: Disk, target: BackupTarget) -> None:
         self._disk = disk
         self._target = target
-        self._manifests = list(_manifests(target))
+        self._manifests = list(readable_manifests(target, reversed(target.ids())))
 
     def plan_log(self, name: str, directory: str, next_offset: int) -> Iterator[PlannedRepair]:
         """Plan to restore a log of a topic that is gone; what came behind the backup stays lost.
@@ -134,11 +134,3 @@ class BackupRepair:
         finally:
             file.close()
         return rest
-
-
-def _manifests(target: BackupTarget) -> Iterator[Manifest]:
-    for name in reversed(target.ids()):
-        try:
-            yield load_manifest(target, name)
-        except BackupDamaged:
-            continue

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from goqueue.storage.disk import Lock
+from goqueue.storage.disk import Buffer, Lock
 
 Pace = Callable[[int], None]
 """Called for each part of so many bytes; it may wait."""
@@ -38,7 +38,7 @@ class TargetStorage(Protocol):
         """Return a content; None where there is none."""
         ...
 
-    def put(self, name: str, content: bytes, pace: Pace | None = None) -> None:
+    def put(self, name: str, content: Buffer, pace: Pace | None = None) -> None:
         """Store a content under a name, in one step."""
         ...
 

@@ -1,6 +1,6 @@
 """Verifying a backup: every hash, every frame, and the order of offsets are read again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry, decode_manifest
 from goqueue.backup.pieces import MemoryFile, check_piece
 from goqueue.backup.target import BackupTarget
-from goqueue.errors import BackupDamaged, GoQueueError
+from goqueue.errors import BackupDamaged, BackupKeyMismatch, GoQueueError
 from goqueue.storage.layout import check_name, decode_checkpoint, encode_checkpoint
 from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
@@ -52,7 +52,26 @@ class Verification:
 
 
 def load_manifest(target: BackupTarget, name: str) -> Manifest:
+    """Raises BackupNotFound, BackupDamaged, BackupKeyMismatch."""
     return decode_manifest(target.get_manifest(name), name)
+
+
+def readable_manifests(target: BackupTarget, names: Iterable[str]) -> Iterator[Manifest]:
+    """Yield the manifests that can be read. Raises BackupKeyMismatch if none can, for want of a key."""
+    mismatch: BackupKeyMismatch | None = None
+    found = False
+    for name in names:
+        try:
+            manifest = load_manifest(target, name)
+        except BackupDamaged:
+            continue
+        except BackupKeyMismatch as error:
+            mismatch = mismatch or error
+            continue
+        found = True
+        yield manifest
+    if mismatch is not None and not found:
+        raise mismatch
 
 
 def verify_backup(
@@ -61,7 +80,10 @@ def verify_backup(
     report: Verification | None = None,
     pace: Callable[[int], None] = lambda _: None,
 ) -> Verification:
-    """Read everything of a backup again, in order. `pace` is called with the bytes that were read."""
+    """Read everything of a backup again, in order. `pace` is called with the bytes that were read.
+
+    Raises BackupNotFound, BackupKeyMismatch.
+    """
     report = report or Verification(name)
     try:
         target.check_whole()

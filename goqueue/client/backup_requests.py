@@ -57,11 +57,13 @@ class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     state: str
-    """running, complete, failed, cancelled or damaged."""
+    """running, complete, failed, cancelled, damaged, or locked: it is encrypted with a key that the broker lacks."""
     cut_at: str | None = None
     """The moment that it has the state of."""
     finished_at: str | None = None
     version: str | None = None
+    key: str | None = None
+    """Id of the key that it is encrypted with."""
     bytes: int = 0
     new_bytes: int = 0
     logs: int = 0

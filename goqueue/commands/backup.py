@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from goqueue.config import load
 from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import UsageInvalid
+from goqueue.console.flags import expand_flags
 from goqueue.console.formatting import format_size_rate, format_to_second
 from goqueue.console.positions import parse_time_flag
 from goqueue.console.rows import Column
@@ -21,11 +23,6 @@ if TYPE_CHECKING:
     from goqueue.backup.restore_point import PointInTime
     from goqueue.backup.target import BackupTarget
 
-_FromFlag = Annotated[str, typer.Option("--from", metavar="TARGET", help="Directory or object store of backups.")]
-_ConfigFlag = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="YAML file with settings, as of the object store."),
-]
 _NameArgument = Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of the backup. Default: the newest.")]
 _COLUMNS = (
     Column("ID", "name"),
@@ -36,6 +33,7 @@ _COLUMNS = (
     Column("LOGS", "logs", format_count),
     Column("DAMAGED", "damaged_ranges", format_count, wide=True),
     Column("VERSION", "version", wide=True),
+    Column("KEY", "key", lambda text: text or "-", wide=True),
     Column("PROBLEM", "problem", lambda text: text or "-", wide=True),
 )
 _LOGS = (
@@ -81,14 +79,29 @@ class _ProgressLine:
         return time.monotonic() - self._began
 
 
-def _target(name: str, config: str | None) -> "BackupTarget":
-    from goqueue.backup.opening import open_target  # noqa: PLC0415 - not for --help and completion
+@dataclass(frozen=True, slots=True)
+class BackupSource:
+    """Flags that name a target, and how it is read."""
 
-    if not name:
-        raise UsageInvalid("--from is empty", hint="name the directory with the backups")
-    target = open_target(name, load(config, os.environ).backup)
-    target.check()
-    return target
+    source: Annotated[str, typer.Option("--from", metavar="TARGET", help="Directory or object store of backups.")]
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="YAML file with settings, as of the object store."),
+    ] = None
+    key_file: Annotated[
+        str | None, typer.Option("--key-file", metavar="PATH", help="File with the keys of the backups, or none.")
+    ] = None
+
+    def open(self) -> "BackupTarget":
+        from goqueue.backup.opening import open_target  # noqa: PLC0415 - not for --help and completion
+
+        if not self.source:
+            raise UsageInvalid("--from is empty", hint="name the directory with the backups")
+        settings = load(self.config, os.environ, {"backup.key_file": self.key_file}).backup
+        target = open_target(self.source, settings)
+        target.read_keys()
+        target.check()
+        return target
 
 
 def _manifest(target: "BackupTarget", name: str | None) -> "Manifest":
@@ -109,7 +122,7 @@ def _manifest(target: "BackupTarget", name: str | None) -> "Manifest":
 
 
 @output_flags
-def list_backups(source: _FromFlag, config: _ConfigFlag = None, *, session: Session) -> None:
+def list_backups(*, target: BackupSource, session: Session) -> None:
     """List the backups of a target, the newest first.
 
     \b
@@ -121,30 +134,31 @@ def list_backups(source: _FromFlag, config: _ConfigFlag = None, *, session: Sess
     rows: list[dict[str, Any]] = [
         {
             "name": one.id,
-            "state": "complete" if one.problem is None else "damaged",
+            "state": one.state,
             "cut_at": format_time(one.cut_ns) if one.cut_ns else None,
             "bytes": one.size,
             "new_bytes": one.new_bytes,
             "logs": one.logs,
             "damaged_ranges": one.damages,
             "version": one.version,
+            "key": one.key_id or None,
             "problem": one.problem,
         }
-        for one in reversed(BackupCatalog(_target(source, config)).summaries())
+        for one in reversed(BackupCatalog(target.open()).summaries())
     ]
     session.write(rows, _COLUMNS)
     session.note(format_count(len(rows), "backup"))
 
 
 @output_flags
-def describe(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFlag = None, session: Session) -> None:
+def describe(name: _NameArgument = None, *, target: BackupSource, session: Session) -> None:
     """List the logs of a backup with their offsets.
 
     \b
       goqueue backup describe --from /mnt/backups
       goqueue backup describe --from /mnt/backups -o json
     """
-    manifest = _manifest(_target(source, config), name)
+    manifest = _manifest(target.open(), name)
     rows = [
         {
             "name": log.name,
@@ -170,8 +184,7 @@ def diff(
     earlier: Annotated[str, typer.Argument(metavar="EARLIER", help="Id of a backup.")],
     later: Annotated[str | None, typer.Argument(metavar="[LATER]", help="Id of another. Default: the newest.")] = None,
     *,
-    source: _FromFlag,
-    config: _ConfigFlag = None,
+    target: BackupSource,
     session: Session,
 ) -> None:
     """List the logs that differ in two backups.
@@ -185,8 +198,8 @@ def diff(
     """
     from goqueue.backup.difference import compare_backups  # noqa: PLC0415
 
-    target = _target(source, config)
-    before, after = _manifest(target, earlier), _manifest(target, later)
+    opened = target.open()
+    before, after = _manifest(opened, earlier), _manifest(opened, later)
     rows = [
         {
             "name": one.name,
@@ -201,7 +214,8 @@ def diff(
     session.note(f"{format_count(len(rows), 'log')} of {format_count(len(after.logs))} differ")
 
 
-def verify(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFlag = None) -> None:
+@expand_flags
+def verify(name: _NameArgument = None, *, target: BackupSource) -> None:
     """Read everything of a backup again: each hash and each frame.
 
     \b
@@ -212,11 +226,11 @@ def verify(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFlag
     """
     from goqueue.backup.verify import verify_backup  # noqa: PLC0415
 
-    target = _target(source, config)
-    manifest = _manifest(target, name)
+    opened = target.open()
+    manifest = _manifest(opened, name)
     line = _ProgressLine("verifying", manifest.size)
     try:
-        report = verify_backup(target, manifest.id, pace=line)
+        report = verify_backup(opened, manifest.id, pace=line)
     finally:
         terminal.show_status("")
     if not report.is_sound:
@@ -232,14 +246,14 @@ def verify(name: _NameArgument = None, *, source: _FromFlag, config: _ConfigFlag
     )
 
 
+@expand_flags
 def restore(
     name: _NameArgument = None,
     *,
-    source: _FromFlag,
+    target: BackupSource,
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", metavar="PATH", help="Empty or absent data directory to fill.")
     ] = None,
-    config: _ConfigFlag = None,
     to: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Only what was appended before this time.")
     ] = None,
@@ -269,10 +283,10 @@ def restore(
     from goqueue.storage.disk import SystemDisk  # noqa: PLC0415
     from goqueue.storage.store import process_name  # noqa: PLC0415
 
-    target, disk = _target(source, config), SystemDisk()
-    path = load(config, os.environ, {"data_dir": data_dir}).data_dir
+    opened, disk = target.open(), SystemDisk()
+    path = load(target.config, os.environ, {"data_dir": data_dir}).data_dir
     moment = None if to is None else parse_time_flag("--to", to)
-    manifest, point = _point(target, name, moment, dict(map(_parse_offset, offset or ())))
+    manifest, point = _point(opened, name, moment, dict(map(_parse_offset, offset or ())))
     plan = plan_restore(disk, manifest, path, point)
     terminal.say(*_sentences(plan))
     if dry_run:
@@ -280,7 +294,7 @@ def restore(
     line = _ProgressLine("restoring", plan.bytes)
     owner = process_name("goqueue restore", os.getpid())
     try:
-        restore_backup(disk, target, plan, owner, line, log_writer(point))
+        restore_backup(disk, opened, plan, owner, line, log_writer(point))
     finally:
         terminal.show_status("")
     terminal.say(f"restored in {format_duration(round(line.seconds, 1))}; start it with:")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from multiprocessing import get_context
@@ -19,6 +19,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.config import load
 from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import UsageInvalid
+from goqueue.console.flags import expand_flags
 from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue.storage import check
@@ -37,6 +38,34 @@ _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more tha
 _PROGRESS_BYTES = 512 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class RepairSource:
+    """Flags that name the backups to repair from."""
+
+    repair_from: Annotated[
+        str | None,
+        typer.Option(
+            "--repair-from", metavar="TARGET", help="With --repair: first replace damage by the same bytes of backups."
+        ),
+    ] = None
+    key_file: Annotated[
+        str | None, typer.Option("--key-file", metavar="PATH", help="File with the keys of the backups.")
+    ] = None
+
+    def open(self) -> "BackupTarget | None":
+        """Open the target; the environment has the settings of an object store."""
+        from goqueue.backup.opening import open_target  # noqa: PLC0415 - only with its flag
+
+        if self.repair_from is None:
+            return None
+        settings = load(None, os.environ, {"backup.key_file": self.key_file}).backup
+        target = open_target(self.repair_from, settings)
+        target.read_keys()
+        target.check()
+        return target
+
+
+@expand_flags
 def fsck(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The data directory.")],
     logs: Annotated[
@@ -49,12 +78,8 @@ def fsck(
             help="Restore from copies, rebuild caches, cut torn tails, replace lost logs with empty ones.",
         ),
     ] = False,
-    repair_from: Annotated[
-        str | None,
-        typer.Option(
-            "--repair-from", metavar="TARGET", help="With --repair: first replace damage by the same bytes of backups."
-        ),
-    ] = None,
+    *,
+    source: RepairSource,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of processes.")] = os.cpu_count() or 1,
     output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="Output format.")] = "table",
@@ -72,16 +97,16 @@ def fsck(
     """
     if not directory:
         raise UsageInvalid("the path of the directory is empty", hint="use . for the current one")
-    if repair_from is not None and not repair:
+    if source.repair_from is not None and not repair:
         raise UsageInvalid("--repair-from repairs nothing without --repair", hint="add --repair, which shows its plan")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
     _refuse_foreign(disk, directory, root)
-    source = None if repair_from is None else _source(repair_from)
+    target = source.open()
     with _held(disk, directory, for_repair=repair):
         ends = _known_ends(disk, directory, root)
         names = _chosen(sorted({*find_logs(disk, root), *ends}), logs or [])
         reports = _check(disk, root, names, ends, jobs)
-        if source is not None and _repair_from(disk, root, reports, source, yes=yes):
+        if target is not None and _repair_from(disk, root, reports, target, yes=yes):
             reports = _check(disk, root, names, ends, jobs)
         lost = _lost_topics(disk, root, reports)
         repairs = [finding for report in reports for finding in report.findings if finding.repair]
@@ -106,15 +131,6 @@ def _make_repairs(disk: SystemDisk, root: str, reports: list[LogReport], lost: "
         from goqueue.broker.offline_catalog import record_topics  # noqa: PLC0415 - with the broker, as below
 
         record_topics(disk, root, lost)
-
-
-def _source(name: str) -> "BackupTarget":
-    """Open the target to repair from; the environment has the settings of an object store."""
-    from goqueue.backup.opening import open_target  # noqa: PLC0415 - only with its flag
-
-    target = open_target(name, load(None, os.environ).backup)
-    target.check()
-    return target
 
 
 def _repair_from(disk: SystemDisk, root: str, reports: list[LogReport], target: "BackupTarget", *, yes: bool) -> bool:

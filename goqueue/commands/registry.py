@@ -46,12 +46,29 @@ _BACKUP = """Look at backups in a directory or an object store, without a broker
 `goqueue-admin backup` makes backups of a running broker.
 """
 
-GROUPS = {"backup": _BACKUP, "cert": _CERT, "config": _CONFIG, "key": _KEY, "spark-inspect": _SPARK}
+_BACKUP_KEY = """Make and rotate the keys that backups are encrypted with.
+
+\b
+  goqueue backup key new /etc/goqueue/backup.key
+  goqueue backup key rotate /etc/goqueue/backup.key
+"""
+
+GROUPS = {
+    "backup": _BACKUP,
+    "backup key": _BACKUP_KEY,
+    "cert": _CERT,
+    "config": _CONFIG,
+    "key": _KEY,
+    "spark-inspect": _SPARK,
+}
 
 COMMANDS = (
     COMPLETION,
     Command("backup describe", ".backup:describe", "List the logs of a backup with their offsets."),
     Command("backup diff", ".backup:diff", "List the logs that differ in two backups."),
+    Command("backup key list", ".backup_key:list_keys", "List the ids of the keys in a file, and never the keys."),
+    Command("backup key new", ".backup_key:new", "Make a key file, for its owner alone.", "write"),
+    Command("backup key rotate", ".backup_key:rotate", "Add a key to a key file, which encrypts from now on.", "write"),
     Command("backup list", ".backup:list_backups", "List the backups of a target, the newest first."),
     Command("backup verify", ".backup:verify", "Read everything of a backup again: each hash and each frame."),
     Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),

@@ -12,6 +12,7 @@ from goqueue.config.value_types import (
     OPTIONAL_PATH,
     OPTIONAL_REGION,
     SIZE,
+    choice,
     setting,
 )
 
@@ -41,6 +42,17 @@ class BackupConfig:
         False,
         BOOLEAN,
         "Accept an object store without TLS: others can read and change what is sent.",
+    )
+    key_file: str = setting(
+        "none",
+        OPTIONAL_PATH,
+        "File with the key that backups are encrypted with, made by `goqueue backup key new`; `none` encrypts nothing."
+        " Without the key nothing can be restored: keep a copy elsewhere.",
+    )
+    compression: str = setting(
+        "zstd",
+        choice("zstd", "none"),
+        "Compression of what a backup stores, where that saves a fifth or more.",
     )
     rate: int = setting(
         limits.BACKUP_BYTES_PER_SECOND,

@@ -40,10 +40,19 @@ def _backup_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str,
             f"{quoted(endpoint)} has no TLS, so others can read and change what is sent: write https://, or accept it "
             "with `backup.allow_http: true`",
         )
+    key_file = str(merged["backup.key_file"])
+    if key_file != _NONE and _is_in(key_file, data):
+        yield "backup.key_file", f"{quoted(key_file)} is in the data directory: what loses one would lose the other"
     if is_store_address(target):
         return
-    if target != _NONE and os.path.commonpath((os.path.abspath(target), data)) == data:
+    if _NONE not in (key_file, target) and _is_in(key_file, os.path.abspath(target)):
+        yield "backup.key_file", f"{quoted(key_file)} is beside the backups: it would be read with them"
+    if target != _NONE and _is_in(target, data):
         yield "backup.target", f"{quoted(target)} is in the data directory: what loses one would lose the other"
+
+
+def _is_in(path: str, directory: str) -> bool:
+    return os.path.commonpath((os.path.abspath(path), directory)) == directory
 
 
 def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:

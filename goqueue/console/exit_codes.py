@@ -15,6 +15,8 @@ TERMINATED = 143
 
 _CODES: dict[type[errors.GoQueueError], int] = {
     errors.AddressUnavailable: USAGE,
+    errors.BackupKeyInvalid: USAGE,
+    errors.BackupKeyMismatch: USAGE,
     errors.BackupTargetInvalid: USAGE,
     errors.CertificateInvalid: USAGE,
     errors.ConfigInvalid: USAGE,

@@ -3,7 +3,7 @@
 from goqueue import limits
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import Finding, FindingStream, finding_rule
-from goqueue.quantities import format_duration
+from goqueue.quantities import format_count, format_duration
 
 _LATE = 2
 """Intervals of the schedule after which a backup is missing; critical at four times as many."""
@@ -48,6 +48,28 @@ def backup_target_gone(facts: BrokerFacts) -> FindingStream:
             facts.backups.target,
             facts.backups.target_problem,
             "no backup is made until then; compare with `goqueue-admin backup list`",
+        )
+
+
+@finding_rule("critical", "warning")
+def backup_key_missing(facts: BrokerFacts) -> FindingStream:
+    if facts.backups is None:
+        return
+    if facts.backups.key_problem is not None:
+        yield Finding(
+            facts.backups.target,
+            facts.backups.key_problem,
+            "no backup is made until then; restore the key file from its copy",
+            severity="critical",
+        )
+    if facts.backups.locked:
+        count = format_count(len(facts.backups.locked), "backup")
+        yield Finding(
+            facts.backups.target,
+            f"{count} cannot be read for want of a key: {', '.join(facts.backups.locked[:3])}",
+            "`goqueue-admin backup describe ID` names the key: add its line to the key file, or delete those backups",
+            {"backups": len(facts.backups.locked)},
+            severity="warning",
         )
 
 

@@ -113,7 +113,13 @@ CHECKS: tuple[DoctorCheck, ...] = (
     DoctorCheck(
         "backups",
         _backups,
-        (backups.backup_target_gone, backups.backup_old, backups.backup_failed, backups.backup_damaged),
+        (
+            backups.backup_target_gone,
+            backups.backup_key_missing,
+            backups.backup_old,
+            backups.backup_failed,
+            backups.backup_damaged,
+        ),
     ),
     DoctorCheck(
         "clock", "neither behind the newest message nor jumped ahead", (broker.clock_behind, broker.clock_jumped)

@@ -118,6 +118,10 @@ class BackupFacts:
     """Why the last backup failed."""
     target_problem: str | None = None
     """Why backups that were there cannot be reached any more."""
+    key_problem: str | None = None
+    """Why the key file cannot be used."""
+    locked: tuple[str, ...] = ()
+    """Backups that are encrypted with keys which the broker does not have."""
     damaged: tuple[str, ...] = ()
     """Backups whose verification found something."""
 

@@ -31,7 +31,7 @@ from goqueue.backup.target_note import TargetNote
 from goqueue.backup.verify import Verification, load_manifest, store_verification, verify_backup
 from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import BackupCancelled, BackupsBusy, BackupsOff, GoQueueError
+from goqueue.errors import BackupCancelled, BackupDamaged, BackupsBusy, BackupsOff, GoQueueError
 from goqueue.limits import BACKUP_RUNS_KEPT, BACKUP_TARGET_CHECK_SECONDS
 from goqueue.quantities import format_count, format_size
 from goqueue.runtime.runtime import Runtime
@@ -96,12 +96,16 @@ class BackupRunner:
         """The moment of the newest one whose verification found nothing."""
         self.damaged: tuple[str, ...] = ()
         """The backups whose verification found something."""
+        self.locked: tuple[str, ...] = ()
+        """The backups that are encrypted with other keys."""
         self.failures = 0
         """Backups and verifications that failed since the start."""
         self.problem: str | None = None
         """Why the last backup failed."""
         self.target_problem: str | None = None
         """Why the backups that were seen cannot be reached any more."""
+        self.key_problem: str | None = None
+        """Why the key file cannot be used."""
         self.runs: OrderedDict[str, BackupRun] = OrderedDict()
         """Backups of this process that are not in the target, the oldest first."""
         self.restores: dict[str, BackupRun] = {}
@@ -125,6 +129,11 @@ class BackupRunner:
             self._note = TargetNote(self._runtime.disk, self._runtime.store.path, self.target)
             self._note.recall()
             self._readers.submit(self._look)
+            self._tell_key(self.target)
+
+    def _tell_key(self, target: BackupTarget) -> None:
+        if (key_id := target.read_keys()) is not None:
+            _log.info("backups are encrypted with key %s: without a copy of the key file they cannot be read", key_id)
 
     def _remove_leftovers(self) -> None:
         with suppress(GoQueueError):  # the next backup or restore does so, too
@@ -152,9 +161,9 @@ class BackupRunner:
         return self._begin(run)
 
     async def begin_verification(self, name: str) -> BackupRun:
-        """Start to read a backup again."""
+        """Start to read a backup again. Raises BackupKeyMismatch where its key is missing."""
         self._refuse_busy()
-        await self.run_list_job(partial(self._refuse_unknown, name))
+        await self.run_list_job(partial(self._refuse_locked, name))
         run = BackupRun(name, "verification", self._runtime.clock.now_ns(), Throttle(self._rate))
         return self._begin(run)
 
@@ -201,12 +210,9 @@ class BackupRunner:
             await asyncio.wait([self._checking], timeout=BACKUP_TARGET_CHECK_SECONDS)
 
     def _check_target(self) -> None:
-        try:
-            self._require_catalog().target.refuse_vanished()
-        except GoQueueError as error:
-            self.target_problem = _explained(error)
-        else:
-            self.target_problem = None
+        target = self._require_catalog().target
+        self.target_problem = _problem_of(target.refuse_vanished)
+        self.key_problem = _problem_of(target.read_keys)
 
     async def wait(self) -> None:
         """Wait until nothing runs."""
@@ -272,6 +278,11 @@ class BackupRunner:
         except GoQueueError:
             ids = []
         refuse_unless_id(name, ids)
+
+    def _refuse_locked(self, name: str) -> None:
+        self._refuse_unknown(name)
+        with suppress(BackupDamaged):  # which the verification finds
+            load_manifest(self._require_catalog().target, name)
 
     async def run_list_job(self, job: Callable[[], T]) -> T:
         """Run a short job, also while a backup runs."""
@@ -389,7 +400,10 @@ class BackupRunner:
             self._update_note()
             self.newest_ns = max((one.cut_ns for one in found), default=0) or None
             self.newest_verified_ns = max((one.cut_ns for one in found if one.is_verified), default=0) or None
-            self.damaged = tuple(one.id for one in found if one.problems or one.problem is not None)
+            self.damaged = tuple(
+                one.id for one in found if one.problems or (one.problem is not None and not one.is_locked)
+            )
+            self.locked = tuple(one.id for one in found if one.is_locked)
 
 
 def _new_id(now_ns: int) -> str:
@@ -397,6 +411,15 @@ def _new_id(now_ns: int) -> str:
     seconds, rest_ns = divmod(now_ns, NANOSECONDS)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y%m%dT%H%M%SZ}-{rest_ns // 1_000_000:03x}{uuid4().hex[:5]}"
+
+
+def _problem_of(check: Callable[[], object]) -> str | None:
+    """Return why a check fails; None if it does not."""
+    try:
+        check()
+    except GoQueueError as error:
+        return _explained(error)
+    return None
 
 
 def _explained(error: GoQueueError) -> str:

@@ -100,5 +100,7 @@ async def backup_facts(runner: BackupRunner, schedule: BackupSchedule, now_ns: i
         verified_seconds=None if verified_ns is None else max(0.0, (now_ns - verified_ns) / NANOSECONDS),
         problem=runner.problem,
         target_problem=runner.target_problem,
+        key_problem=runner.key_problem,
+        locked=runner.locked,
         damaged=runner.damaged,
     )

@@ -135,7 +135,8 @@ def read_all(disk: Disk, path: str) -> bytes:
     file = disk.open(path, "read")
     try:
         content = bytearray(file.size())
-        return bytes(content[: file.read(0, memoryview(content))])
+        view = memoryview(content)
+        return bytes(view[: file.read(0, view)])
     finally:
         file.close()
 

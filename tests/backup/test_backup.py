@@ -212,7 +212,7 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
         restore(disk)
     restore(disk, 1)
     (piece, *_) = next(log for log in manifest.logs if log.name == "t/0").segments[0].pieces
-    disk.flip(f"{TARGET}/objects/{piece.sha256[:2]}/{piece.sha256}", 100)
+    disk.flip(f"{TARGET}/objects/{piece.object_name[:2]}/{piece.object_name}", 100)
     with pytest.raises(BackupDamaged, match=r"log t/0 cannot be restored: object .* is damaged") as refused:
         restore(disk, path="/half")
     assert f"list --from {TARGET}" in str(refused.value.hint)

@@ -151,7 +151,7 @@ def test_topic_is_restored_into_a_running_broker_under_another_name(tmp_path: Pa
 
 
 def test_restore_of_a_damaged_backup_fails_and_leaves_nothing(tmp_path: Path) -> None:
-    with broker(tmp_path) as running:
+    with broker(tmp_path, backup__compression="none") as running:
         create(running.url, "orders")
         publish(running.url, "orders", "x" * 1000)
         (made,) = rows(admin(running.url, "backup", "create", "-o", "json"))

@@ -645,6 +645,8 @@ ILL = BrokerFacts(
         verified_seconds=48.0 * HOUR,
         problem="no space",
         target_problem="/backups has no backups any more",
+        key_problem="the key file /etc/goqueue/backup.key has no key",
+        locked=("20261119T031500Z-5f0c2a9b",),
         damaged=("20261120T031500Z-5f0c2a9b",),
     ),
     quotas=(QuotaFacts(tenant="a", quota="max_topics", used=9, limit=9, percent=100, throttled_seconds=900),),

@@ -7,6 +7,8 @@ export type ErrorCode =
   | "alerts_off"
   | "backup_cancelled"
   | "backup_damaged"
+  | "backup_key_invalid"
+  | "backup_key_mismatch"
   | "backup_not_found"
   | "backup_target_invalid"
   | "backups_busy"
