@@ -313,7 +313,7 @@ func (m *Message) reference() reference {
 
 // Close leaves the group. Acks that are under way are completed.
 func (g *Group) Close() error {
-	g.settler.idle.Wait()
+	g.settler.wait()
 	g.leave()
 	g.mu.Lock()
 	started := g.started

@@ -18,8 +18,8 @@ type settler struct {
 	connection *connection
 	mu         sync.Mutex
 	waiting    []*waitingAck
-	running    bool
-	idle       sync.WaitGroup
+	// idle is closed when no ack is under way; nil: none is.
+	idle chan struct{}
 }
 
 type waitingAck struct {
@@ -35,9 +35,8 @@ func (s *settler) ack(ctx context.Context, receipts ...string) []error {
 	}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, acks...)
-	if !s.running {
-		s.running = true
-		s.idle.Add(1)
+	if s.idle == nil {
+		s.idle = make(chan struct{})
 		go s.run()
 	}
 	s.mu.Unlock()
@@ -54,14 +53,26 @@ func (s *settler) ack(ctx context.Context, receipts ...string) []error {
 	return failures
 }
 
+// wait waits until no ack is under way.
+func (s *settler) wait() {
+	s.mu.Lock()
+	idle := s.idle
+	s.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+}
+
 func (s *settler) run() {
-	defer s.idle.Done()
 	for {
 		s.mu.Lock()
 		count := min(len(s.waiting), receiptsMax)
 		some := s.waiting[:count]
 		s.waiting = s.waiting[count:]
-		s.running = count > 0
+		if count == 0 {
+			close(s.idle)
+			s.idle = nil
+		}
 		s.mu.Unlock()
 		if count == 0 {
 			return

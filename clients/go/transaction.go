@@ -130,6 +130,9 @@ func (p *TransactionalProducer) Transaction(ctx context.Context, work func(conte
 }
 
 func (p *TransactionalProducer) run(ctx context.Context, work func(context.Context, *Transaction) error) error {
+	if err := p.core.drain(ctx); err != nil { // what the former transaction left behind is none of this one's
+		return err
+	}
 	if p.current == nil {
 		found, err := p.initialize(ctx)
 		if err != nil {
