@@ -98,6 +98,11 @@ func (c *producerCore) take(ctx context.Context, topic string, messages []Outgoi
 		message, one := &messages[at], &entries[at]
 		one.fixed = byKey
 		if given := message.Partition; given != nil {
+			if *given >= facts.partitions {
+				if facts, err = sender.learnAgain(ctx); err != nil {
+					return nil, err
+				}
+			}
 			if *given < 0 || *given >= facts.partitions {
 				return nil, &Error{Code: ErrPartitionNotFound, Message: noPartition(topic, *given, facts.partitions)}
 			}

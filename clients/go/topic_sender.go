@@ -42,12 +42,6 @@ type topicSender struct {
 	running   bool
 }
 
-type topicFacts struct {
-	partitions      int32
-	hash            hash
-	messageBytesMax int
-}
-
 // place is a partition, or its delayed log.
 type place struct {
 	partition int32
@@ -78,56 +72,6 @@ func newTopicSender(core *producerCore, topic string) *topicSender {
 	sender := &topicSender{core: core, topic: topic, byPlace: map[place]*queue{}}
 	sender.stream = batchStream{connection: core.connection, open: core.open}
 	return sender
-}
-
-// learn returns what a producer must know of the topic.
-func (s *topicSender) learn(ctx context.Context) (*topicFacts, error) {
-	s.core.mu.Lock()
-	facts := s.facts
-	s.core.mu.Unlock()
-	if facts != nil {
-		return facts, nil
-	}
-	s.learning.Lock()
-	defer s.learning.Unlock()
-	s.core.mu.Lock()
-	facts = s.facts
-	s.core.mu.Unlock()
-	if facts != nil {
-		return facts, nil
-	}
-	facts, err := s.describe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.core.mu.Lock()
-	defer s.core.mu.Unlock()
-	s.facts, s.known = facts, facts
-	if s.placedBy == 0 { // later only when nothing sealed is left
-		s.placedBy = facts.partitions
-	}
-	return facts, nil
-}
-
-func (s *topicSender) describe(ctx context.Context) (*topicFacts, error) {
-	connection := s.core.connection
-	found, err := repeat(ctx, connection, connection.topics.DescribeTopic, &pb.DescribeTopicRequest{Topic: s.topic})
-	if err != nil {
-		return nil, err
-	}
-	partitioner, size := "murmur3", 1<<20
-	for name, target := range map[string]any{"partitioner": &partitioner, "max_message_bytes": &size} {
-		if text := found.Config[name]; text != "" {
-			if err := json.Unmarshal([]byte(text), target); err != nil {
-				return nil, invalid("the setting %s of topic %s is %s, which this client does not know", name, s.topic, text)
-			}
-		}
-	}
-	chosen, err := hashNamed(partitioner)
-	if err != nil {
-		return nil, err
-	}
-	return &topicFacts{found.Partitions, chosen, size}, nil
 }
 
 // add takes a message. The caller holds core.mu.
