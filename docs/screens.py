@@ -46,6 +46,7 @@ SHOTS = {
     "errors": Shot(Location("errors", ("payments.dlq",)), (120, 9)),
     "schedule": Shot(Location("schedule", ("reminders",)), (120, 32)),
     "trace": Shot(Location("trace", ("payments.dlq/0@0",)), (120, 24)),
+    "backups": Shot(Location("backups"), (120, 14)),
     "priorities": Shot(Location("topic", ("tickets",)), (120, 14)),
     "transactions": Shot(Location("transactions"), (120, 14)),
 }

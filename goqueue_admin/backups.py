@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import exit_codes, terminal
+from goqueue.console.backups import ACTIVITIES, NO_SCHEDULE, NO_TARGET, parse_end_offset, progress_text
 from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, WatchOptions
-from goqueue.console.formatting import format_ago, format_size_rate, format_to_second
+from goqueue.console.formatting import format_ago, format_to_second
 from goqueue.console.names import for_each_name, in_table, reject_empty_names
 from goqueue.console.positions import parse_time_flag
 from goqueue.console.rows import Column, Row, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.console.watch import show_rows
 from goqueue.errors import BackupNotFound
-from goqueue.quantities import format_count, format_duration, format_size, quoted
+from goqueue.quantities import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from goqueue.client import BackupInfo, Client
 
 _LOOK_SECONDS = 0.25
-_ACTIVITIES = {"backup": "backing up", "restore": "restoring", "verification": "verifying"}
 
 
 def _optional_time(text: str | None) -> str:
@@ -36,12 +36,7 @@ def _verified(found: dict[str, Any] | None) -> str:
 
 
 def _progress(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "-"
-    done, total = found["bytes_done"], found["bytes_total"]
-    left = "" if found["seconds_left"] is None else f", {format_duration(round(found['seconds_left']))} left"
-    share = f"{100 * done // total} %" if total else "-"
-    return f"{share} of {format_size(total)}, {format_size_rate(found['bytes_per_second'])}{left}"
+    return "-" if found is None else progress_text(found)
 
 
 _COLUMNS = (
@@ -107,8 +102,9 @@ def _follow(session: Session, client: "Client", one: "BackupInfo") -> "BackupInf
     try:
         while one.state == "running" or one.progress is not None:
             if session.for_people and one.progress is not None:
-                activity = _ACTIVITIES[one.progress.activity]
-                terminal.show_status(f"{activity}: {_progress(struct_to_row(one.progress))}")
+                terminal.show_status(
+                    f"{ACTIVITIES[one.progress.activity]}: {progress_text(struct_to_row(one.progress))}"
+                )
             time.sleep(_LOOK_SECONDS)
             one = client.backup(one.id)
     finally:
@@ -137,7 +133,7 @@ def list_backups(*, options: WatchOptions, session: Session) -> None:
 
     rows = show_rows(session, "list backups", fetch, _COLUMNS, options, volatile=("progress",))
     if targets[-1] is None:
-        session.note("the broker has no target for backups: set `backup.target`, and restart it")
+        session.note(NO_TARGET)
     else:
         session.note(f"{format_count(len(rows), 'backup')} in {targets[-1]}")
 
@@ -267,10 +263,10 @@ def restore(
 
 
 def _parse_offset(text: str) -> tuple[int, int]:
-    number, sign, offset = text.partition("=")
-    if not (sign and all(one.isascii() and one.isdecimal() and len(one) < 19 for one in (number, offset))):
-        raise UsageInvalid(f"--offset {quoted(text)} is not a partition and an offset", hint="write --offset 0=1200")
-    return int(number), int(offset)
+    try:
+        return parse_end_offset(text)
+    except ValueError as error:
+        raise UsageInvalid(f"--offset {error}", hint="write --offset 0=1200") from None
 
 
 @session_flags
@@ -341,6 +337,6 @@ def schedule(*, session: Session) -> None:
     )
     session.write([{"name": "schedule", **struct_to_row(found.schedule)}], columns)
     if found.target is None:
-        session.note("the broker has no target for backups: set `backup.target`, and restart it")
+        session.note(NO_TARGET)
     elif found.schedule.next_at is None:
-        session.note("there is no schedule: set `backup.interval`, and restart the broker")
+        session.note(NO_SCHEDULE)

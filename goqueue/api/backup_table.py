@@ -29,6 +29,10 @@ BACKUP_ENDPOINTS = (
         answer_example={"id": "20261120T031500Z-5f0c2a9b", "result": "deleted"},
     ),
     Endpoint(
+        "GET", "/admin/backup/{backup}/logs", backups.browse_logs, "List the logs of a backup with their offsets",
+        may_be_large=True, errors=(errors.BackupNotFound, *_TARGET),
+    ),
+    Endpoint(
         "POST", "/admin/backup/{backup}/restore", backups.restore, "Start to restore a topic as a new topic",
         status=202,
         errors=(

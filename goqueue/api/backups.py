@@ -1,5 +1,6 @@
 """Backups: make, list, describe, verify and delete them."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -7,6 +8,7 @@ from msgspec import Meta, Struct
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Offset, PartitionKey, Time
 from goqueue.backup.catalog import BackupSummary
+from goqueue.backup.manifest import LogEntry, Manifest
 from goqueue.quantities import format_time
 from goqueue.runtime.backup_runner import BackupRun, RunState
 from goqueue.runtime.topic_restorer import TopicRestorer
@@ -18,8 +20,8 @@ class BackupProgressJson(Struct, kw_only=True):
     activity: Annotated[Literal["backup", "verification", "restore"], Meta(description="What is running.")]
     bytes_total: int
     bytes_done: Annotated[int, Meta(description="Includes what need not be copied.")]
-    bytes_per_second: float
-    seconds_left: float | None
+    bytes_per_second: Annotated[float, Meta(description="Of what had to be read, on average.")]
+    seconds_left: Annotated[float | None, Meta(description="null until it can be told.")]
 
 
 class BackupVerificationJson(Struct, kw_only=True):
@@ -55,6 +57,27 @@ class BackupJson(Struct, kw_only=True):
     restore: Annotated[
         TopicRestoreJson | None, Meta(description="The last restore of a topic from it, since the broker started.")
     ] = None
+
+
+class DamagedRangeJson(Struct, kw_only=True):
+    base_offset: Annotated[int, Meta(description="Of the segment.")]
+    position: Annotated[int, Meta(description="The first damaged byte of the segment.")]
+    end: Annotated[int, Meta(description="The byte behind the last damaged one.")]
+    reason: str
+
+
+class BackupLogJson(Struct, kw_only=True):
+    name: str
+    first_offset: int
+    next_offset: Annotated[int, Meta(description="Behind the last message.")]
+    bytes: int
+    segments: int
+    damages: Annotated[list[DamagedRangeJson], Meta(description="They were damaged when they were copied.")]
+
+
+class BackupLogsResponse(Struct, kw_only=True):
+    id: str
+    logs: list[BackupLogJson]
 
 
 class BackupScheduleJson(Struct, kw_only=True):
@@ -156,6 +179,29 @@ async def describe(call: ApiCall) -> BackupJson:
     return found
 
 
+async def browse_logs(call: ApiCall) -> BackupLogsResponse:
+    name = call.parameters["backup"]
+    return await call.app.backups.run_list_job(partial(_logs, name, await call.app.backups.manifest(name)))
+
+
+def _logs(name: str, manifest: Manifest) -> BackupLogsResponse:
+    return BackupLogsResponse(id=name, logs=[_log(one) for one in manifest.logs])
+
+
+def _log(log: LogEntry) -> BackupLogJson:
+    return BackupLogJson(
+        name=log.name,
+        first_offset=log.first_offset,
+        next_offset=log.next_offset,
+        bytes=log.size,
+        segments=len(log.segments),
+        damages=[
+            DamagedRangeJson(base_offset=one.base_offset, position=one.position, end=one.end, reason=one.reason)
+            for one in log.damages
+        ],
+    )
+
+
 async def verify(call: ApiCall) -> BackupJson:
     """Start to read a backup again; the answer does not wait for it."""
     name = call.parameters["backup"]
@@ -208,14 +254,12 @@ def _running(run: BackupRun) -> BackupJson:
 def _progress(run: BackupRun) -> BackupProgressJson | None:
     if run.state != "running":
         return None
-    rate = run.bytes_per_second
-    left = run.bytes_total - run.bytes_done
     return BackupProgressJson(
         activity=run.kind,
         bytes_total=run.bytes_total,
         bytes_done=run.bytes_done,
-        bytes_per_second=rate,
-        seconds_left=left / rate if rate else None,
+        bytes_per_second=run.bytes_per_second,
+        seconds_left=run.seconds_left,
     )
 
 

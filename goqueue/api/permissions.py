@@ -71,7 +71,7 @@ PERMISSIONS: dict[str, Permission] = {
             "GET /stats", "GET /stats/history", "GET /doctor", "GET /metrics", "GET /transactions/stats",
             "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
             "GET /admin/tls", "GET /traces/stats", "GET /admin/alerts", "GET /admin/backup",
-            "GET /admin/backup/{backup}",
+            "GET /admin/backup/{backup}", "GET /admin/backup/{backup}/logs",
         ),
         _cluster("describe"),
     ),

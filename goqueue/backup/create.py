@@ -62,6 +62,10 @@ class BackupProgress:
     bytes_total: int = 0
     bytes_done: int = 0
     """Of those that were copied or need not be."""
+    bytes_unchanged: int = 0
+    """Of all that are not read, as the newest backup has them; expected until their segment was looked at."""
+    bytes_copied: int = 0
+    """Of the others."""
     new_bytes: int = 0
     new_objects: int = 0
     damages: int = 0
@@ -89,6 +93,8 @@ class BackupWriter:
         self._throttle = throttle
         self._writer = writer
         self._writing: Future[None] | None = None
+        self._unwritten = 0
+        """Bytes of segments that count as done once the writer has written them."""
         self._stored: dict[str, int] = {}
         """The objects that the target had."""
         self._placed: dict[str, Piece] = {}
@@ -98,6 +104,7 @@ class BackupWriter:
         """Copy everything, and return the manifest that was written."""
         known = _newest_logs(self._target)
         self._stored = self._target.objects()
+        self.progress.bytes_unchanged = _unchanged_size(self._cut, known)
         try:
             logs = tuple(self._copy_log(number, log, known) for number, log in enumerate(self._cut.logs))
         finally:
@@ -157,12 +164,12 @@ class BackupWriter:
         pieces = [] if before is None else self._unchanged(file, segment, before)
         position = sum(one.size for one in pieces)
         self.progress.bytes_done += position
+        self.progress.bytes_unchanged += position - _expected_size(segment, before)
         try:
             for found in read_pieces(file, ScanRange(position, segment.size, segment.base_offset, segment.next_offset)):
-                self._keep(found)
+                self._keep(found, found.piece.size)
                 pieces.append(found.piece)
                 damages += [damaged_range(segment.base_offset, one) for one in found.damages]
-                self.progress.bytes_done += found.piece.size
         finally:
             file.close()
         remove_files(self._disk, path)  # its space is free once the broker has removed it as well
@@ -181,20 +188,24 @@ class BackupWriter:
         self._placed |= {one.sha256: one for one in found}
         return found
 
-    def _keep(self, found: PieceContent) -> None:
-        """Store a piece unless it is stored already."""
+    def _keep(self, found: PieceContent, counted: int = 0) -> None:
+        """Store a piece unless it is stored already, and count so many bytes of a segment as done."""
         self._throttle.refuse_if_cancelled()
         piece = found.piece
         if piece.sha256 in self._placed:
+            self._count(counted)
             return
         placed = self._target.find(piece, self._stored)
         self._placed[piece.sha256] = placed or piece
         if placed is not None:
+            self._count(counted)
             return
         self._wait_for_writer()
         if self._writer is None:
             self._write(piece, found.content)
+            self._count(counted)
         else:
+            self._unwritten = counted
             self._writing = self._writer.submit(self._write, piece, found.content)
 
     def _write(self, piece: Piece, content: bytes) -> None:
@@ -208,6 +219,11 @@ class BackupWriter:
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
+            self._count(self._unwritten)
+
+    def _count(self, copied: int) -> None:
+        self.progress.bytes_done += copied
+        self.progress.bytes_copied += copied
 
 
 def _newest_logs(target: BackupTarget) -> _Known:
@@ -216,6 +232,20 @@ def _newest_logs(target: BackupTarget) -> _Known:
         for manifest in readable_manifests(target, reversed(target.ids())):
             return {log.name: log for log in manifest.logs}
     return {}
+
+
+def _unchanged_size(cut: Cut, known: _Known) -> int:
+    """Return how many bytes of a cut need not be read if no segment was changed before its end."""
+    return sum(
+        _expected_size(segment, before.get(segment.base_offset))
+        for log in cut.logs
+        for before in (_sound_segments(known.get(log.name)),)
+        for segment in log.segments
+    )
+
+
+def _expected_size(segment: SegmentCut, before: SegmentEntry | None) -> int:
+    return 0 if before is None or before.size > segment.size else before.size
 
 
 def _sound_segments(log: LogEntry | None) -> dict[int, SegmentEntry]:

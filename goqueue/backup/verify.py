@@ -119,8 +119,8 @@ def _check_log(
                     report.frames += frames
                     if problem:
                         yield VerificationProblem(log.name, segment.base_offset, problem)
-            report.bytes_done += piece.size
             pace(piece.size)
+            report.bytes_done += piece.size
     for note, piece in log.notes.items():
         try:
             _load(target, piece)

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from goqueue.client.alert_requests import AlertDelivery, AlertInfo, AlertOverview, AlertTest, SilenceInfo
     from goqueue.client.arguments import ConsumerArguments, HandlerArguments, ProducerArguments, WorkerArguments
     from goqueue.client.backup_requests import (
+        BackupDamage,
         BackupInfo,
+        BackupLog,
+        BackupLogs,
         BackupOverview,
         BackupProgressInfo,
         BackupScheduleInfo,
@@ -105,7 +108,10 @@ __all__ = [
     "AuditPage",
     "AvroDeserializer",
     "AvroSerializer",
+    "BackupDamage",
     "BackupInfo",
+    "BackupLog",
+    "BackupLogs",
     "BackupOverview",
     "BackupProgressInfo",
     "BackupScheduleInfo",
@@ -207,7 +213,8 @@ _LATER = {
         "alert_requests": "AlertDelivery AlertInfo AlertOverview AlertTest SilenceInfo",
         "arguments": "ConsumerArguments HandlerArguments ProducerArguments WorkerArguments",
         "backup_requests": (
-            "BackupInfo BackupOverview BackupProgressInfo BackupScheduleInfo BackupVerificationInfo BackupsPruned"
+            "BackupDamage BackupInfo BackupLog BackupLogs BackupOverview BackupProgressInfo BackupScheduleInfo "
+            "BackupVerificationInfo BackupsPruned"
             " TopicRestoreInfo TopicRestoreResult"
         ),
         "consumer_core": "ConsumerOptions",

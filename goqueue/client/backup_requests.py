@@ -14,11 +14,13 @@ class BackupProgressInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a backup or its verification."""
 
     activity: str
-    """backup or verification."""
+    """backup, verification or restore."""
     bytes_total: int
     bytes_done: int
     bytes_per_second: float
+    """Of what had to be read, on average."""
     seconds_left: float | None = None
+    """None until it can be told."""
 
 
 class BackupVerificationInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,33 @@ class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
     restore: TopicRestoreInfo | None = None
 
 
+class BackupDamage(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of bytes of a segment that was damaged when it was copied."""
+
+    base_offset: int
+    position: int
+    end: int
+    reason: str
+
+
+class BackupLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log in a backup; `next_offset` is behind its last message."""
+
+    name: str
+    first_offset: int
+    next_offset: int
+    bytes: int
+    segments: int
+    damages: list[BackupDamage] = []
+
+
+class BackupLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """The logs of a backup."""
+
+    id: str
+    logs: list[BackupLog] = []
+
+
 class BackupScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """When the broker makes backups by itself, and which are kept."""
 
@@ -121,6 +150,11 @@ class BackupAdmin:
     def backup(self, name: str) -> ApiRequest[BackupInfo]:
         """Return one backup, and how far it is."""
         return json_request("GET", f"/admin/backup/{quote(name)}", BackupInfo)
+
+    @operation
+    def backup_logs(self, name: str) -> ApiRequest[BackupLogs]:
+        """Return the logs of a backup with their offsets."""
+        return json_request("GET", f"/admin/backup/{quote(name)}/logs", BackupLogs)
 
     @operation
     def create_backup(self, *, new_target: bool = False) -> ApiRequest[BackupInfo]:

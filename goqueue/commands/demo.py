@@ -33,6 +33,7 @@ _TICK_SECONDS = 0.1
 _CALL_SECONDS = 5.0
 """Maximum time for one call, so that the end of the broker is noticed."""
 _END_OF_BANNER = "^C stops"
+_BACKUP_INTERVAL = "1m"
 
 
 def demo(
@@ -59,7 +60,8 @@ def demo(
 
     An imaginary shop publishes orders, payments, page views, tickets with priorities and reminders that are delayed.
     Invoices are written in transactions, of which a few are aborted. Invalid payments become dead letters. One group
-    falls behind, and one has no members. All data is in a temporary directory, which is deleted at the end.
+    falls behind, and one has no members. A backup is made each minute. All data is in a temporary directory, which is
+    deleted at the end.
     """
     seconds = None if duration is None else parse_duration_flag("--for", duration)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -125,6 +127,7 @@ _COMMANDS = (
     ("goqueue-cli delayed timeline reminders", "delayed messages: what is due when"),
     ("goqueue-cli topic priorities tickets", "priorities: what waits in each"),
     ("goqueue-cli transaction list --all", "transactions: orders become invoices"),
+    ("goqueue-admin backup list", "backups: one a minute, verified"),
 )
 
 
@@ -160,7 +163,10 @@ class _Broker:
     def __init__(self, directory: str, port: int) -> None:
         command = [sys.executable, "-P", "-c", _START, str(os.getpid()), "serve"]
         self._process = subprocess.Popen(
-            [*command, "--data-dir", f"{directory}/data", "--port", str(port), "--log-level", "error"],
+            [
+                *(*command, "--data-dir", f"{directory}/data", "--port", str(port), "--log-level", "error"),
+                *("--backup-target", f"{directory}/backups", "--backup-interval", _BACKUP_INTERVAL),
+            ],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -79,7 +79,22 @@ class BackupRun:
 
     @property
     def bytes_per_second(self) -> float:
-        return self.bytes_done / max(0.001, time.monotonic() - self.began)
+        """Rate of what had to be read, since the reading began."""
+        began = self.began if self.progress is None else self.progress.began
+        return self._bytes_read / max(0.001, time.monotonic() - began)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time that is left at this rate; None until it can be told."""
+        left = self.bytes_total - self.bytes_done
+        if self.kind == "backup" and self.progress is not None:
+            left = self.bytes_total - self.progress.bytes_unchanged - self.progress.bytes_copied
+        rate = self.bytes_per_second
+        return max(0, left) / rate if rate else None
+
+    @property
+    def _bytes_read(self) -> int:
+        return self.progress.bytes_copied if self.kind == "backup" and self.progress is not None else self.bytes_done
 
 
 class BackupRunner:

@@ -79,8 +79,8 @@ class TopicRestorer:
         assert progress is not None, "a restore has it from its begin"
 
         def note(count: int) -> None:
-            progress.bytes_done += count
             run.throttle.pay(count)
+            progress.bytes_done += count
 
         remove_tree(self._runtime.disk, self._directory)
         write_topic(self._runtime.disk, self._target, restore.plan, directory, note)

@@ -1,4 +1,4 @@
-"""What becomes of the work of a handler that is charged for, and does not begin."""
+"""The work of a handler that is charged for, and does not begin."""
 
 import asyncio
 import inspect

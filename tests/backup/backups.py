@@ -1,7 +1,7 @@
 """Short helpers for tests of backups: one of a store that is flushed by hand, and what a restore of it holds."""
 
 from goqueue.backup.create import BackupWriter, Throttle
-from goqueue.backup.cut import take_cut
+from goqueue.backup.cut import Cut, take_cut
 from goqueue.backup.manifest import Manifest
 from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
@@ -27,19 +27,25 @@ def back_up(disk: Disk, store: Store, number: int = 0) -> Manifest:
 
 def back_up_to(target: BackupTarget, disk: Disk, store: Store, number: int = 0) -> Manifest:
     """Make a backup, as a broker does."""
-    directory = f"{DATA}/cut"
-    work = take_cut(store, disk, directory, store.resources.clock.now_ns())
+    cut = cut_of(disk, store)
+    lock = target.open("this test")
+    try:
+        return BackupWriter(disk, f"{DATA}/cut", cut, target, Throttle(0)).run(name_of(number), "1", 2)
+    finally:
+        lock.release()
+
+
+def cut_of(disk: Disk, store: Store) -> Cut:
+    """Take the cut of a backup, as a broker does."""
+    work = take_cut(store, disk, f"{DATA}/cut", store.resources.clock.now_ns())
     job = next(work)
     job()
     try:
         work.send(None)
     except StopIteration as end:
-        cut = end.value
-    lock = target.open("this test")
-    try:
-        return BackupWriter(disk, directory, cut, target, Throttle(0)).run(name_of(number), "1", 2)
-    finally:
-        lock.release()
+        found: Cut = end.value
+        return found
+    raise AssertionError("a cut has one job")
 
 
 def problems(disk: Disk, number: int = 0) -> list[str]:

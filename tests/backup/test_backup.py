@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 
 from goqueue.backup.catalog import BackupCatalog
+from goqueue.backup.create import BackupWriter, Throttle
 from goqueue.backup.opening import open_target
 from goqueue.errors import BackupDamaged, BackupNotFound, BackupTargetInvalid, FormatUnsupported, RestoreImpossible
 from goqueue.storage.compaction import plan_compaction
@@ -12,7 +13,7 @@ from goqueue.storage.retention import plan_retention
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
-from tests.backup.backups import RESTORED, TARGET, Held, back_up, held, name_of, problems, restore, restored
+from tests.backup.backups import RESTORED, TARGET, Held, back_up, cut_of, held, name_of, problems, restore, restored
 from tests.crash.life import telling
 from tests.storage.stores import DATA, append, finish, open_store
 
@@ -83,6 +84,20 @@ def test_next_backup_reads_and_stores_only_what_is_new() -> None:
     assert problems(disk, 2) == []
     catalog.delete(name_of(2))
     assert stored_objects(disk) == []
+
+
+def test_progress_tells_what_must_be_copied_apart_from_what_is_unchanged() -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store = filled(disk, clock)
+    back_up(disk, store)
+    write(store, clock, 1)
+    cut = cut_of(disk, store)
+    job = BackupWriter(disk, f"{DATA}/cut", cut, open_target(TARGET, disk=disk), Throttle(0))
+    told = job.progress
+    job.run(name_of(1), "1", 2)
+    assert told.bytes_done == told.bytes_total == cut.size
+    assert told.bytes_unchanged + told.bytes_copied == told.bytes_total
+    assert 0 < told.bytes_copied < told.bytes_unchanged
 
 
 def test_grown_segment_is_copied_anew_after_many_small_pieces() -> None:

@@ -9,10 +9,9 @@ from goqueue_admin.dashboard.screens.findings import FindingRoute, finding_advic
 from goqueue_admin.dashboard.screens.routes import Location
 
 _TEXT_ONLY = {
-    "backup_damaged", "backup_failed", "backup_key_missing", "backup_old", "backup_target_gone", "broker_stalled",
-    "certificate_expiring", "certificate_not_loaded", "clock_behind", "clock_jumped", "connections_lowered",
-    "connections_near_limit", "data_directory_gone", "file_limit_near", "in_flight_full", "log_unclaimed",
-    "loop_slow", "unclean_start",
+    "broker_stalled", "certificate_expiring",
+    "certificate_not_loaded", "clock_behind", "clock_jumped", "connections_lowered", "connections_near_limit",
+    "data_directory_gone", "file_limit_near", "in_flight_full", "log_unclaimed", "loop_slow", "unclean_start",
 }  # fmt: skip
 """Codes about the process, its machine and its backups: nothing on a screen would repair them."""
 

@@ -4,6 +4,7 @@ import pytest
 
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.routes import Location
+from tests.tui.backup_fakes import SOUND, IdleBackupClient
 from tests.tui.delayed_fakes import DelayedClient
 from tests.tui.fakes import FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
@@ -23,6 +24,10 @@ _CHANGES = (
     "Edit",
     "Publish",
     "Compatibility",
+    "Back up",
+    "Verify",
+    "Restore",
+    "Prune",
 )
 
 
@@ -43,6 +48,8 @@ _CHANGES = (
         (DelayedClient, Location("schedule", ("reminders",)), "order-000004", "xedXED", "delayed list reminders"),
         (SchemaClient, Location("schemas"), "TrackingEvent", "eEx", "schema list"),
         (SchemaClient, Location("schema", ("orders-value",)), '"shop"', "exad", "schema describe orders-value"),
+        (IdleBackupClient, Location("backups"), SOUND, "nvRxX", "backup list"),
+        (IdleBackupClient, Location("backup", (SOUND,)), "payments/2", "vRx", f"backup describe {SOUND}"),
         (TransactionClient, Location("transactions"), "checkout-eu-7", "x", "transaction list"),
         (TransactionClient, Location("transaction", ("till",)), "till", "x", "transaction describe till"),
     ],
@@ -55,7 +62,8 @@ async def test_read_only_screen_has_its_command_and_no_key_for_changes(
         await see(pilot, mark)
         await press(pilot, "y")
         await see_news(
-            pilot, f"{'goqueue-admin' if command.startswith(('rebalance', 'broker')) else 'goqueue-cli'} {command}"
+            pilot,
+            f"{'goqueue-admin' if command.startswith(('rebalance', 'broker', 'backup')) else 'goqueue-cli'} {command}",
         )
         await press(pilot, *keys)
         await pilot.pause()

@@ -10,6 +10,15 @@ from textual.pilot import Pilot
 
 from goqueue_admin.dashboard.broker.service import VERSION
 from goqueue_admin.dashboard.screens.routes import HOME, Location
+from tests.tui.backup_fakes import (
+    DAMAGED,
+    SOUND,
+    BackupClient,
+    IdleBackupClient,
+    NoBackupClient,
+    NoTargetClient,
+    UnsureBackupClient,
+)
 from tests.tui.delayed_fakes import DelayedClient
 from tests.tui.fakes import DOCTOR, FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
@@ -91,6 +100,9 @@ SCREENS = {
     "schemas": Screen(SchemaClient, Location("schemas"), "lines-value"),
     "schema": Screen(SchemaClient, SUBJECT, '"shop"', ("down",), "referred to by"),
     "schema-differences": Screen(SchemaClient, SUBJECT, '"shop"', ("d",), "may not follow"),
+    "backups": Screen(BackupClient, Location("backups"), SOUND),
+    "backup": Screen(IdleBackupClient, Location("backup", (SOUND,)), "payments/2"),
+    "backup-damaged": Screen(IdleBackupClient, Location("backup", (DAMAGED,)), "payments/2"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")
 WINDOWS = {
@@ -117,6 +129,23 @@ WINDOWS = {
         SchemaClient, Location("schemas"), "lines-value", ("space", "e", *"none", "enter"), "to NONE? (y)"
     ),
     "schema-not-compared": Screen(BareSchemaClient, SUBJECT, '"shop"', ("d",), "is not installed"),
+    "backups-unsure": Screen(UnsureBackupClient, Location("backups"), "rate unknown"),
+    "backups-empty": Screen(NoBackupClient, Location("backups"), "n makes one"),
+    "backups-without-target": Screen(NoTargetClient, Location("backups"), "no target for backups"),
+    "backup-log": Screen(
+        IdleBackupClient, Location("backup", (SOUND,)), "payments/2", (*["down"] * 4, "enter"), "checksum"
+    ),
+    "backup-problems": Screen(IdleBackupClient, Location("backup", (DAMAGED,)), "payments/2", ("i",), "esc closes"),
+    "backup-prune": Screen(IdleBackupClient, Location("backups"), SOUND, ("X",), "delete 1 backup? (y)"),
+    "backup-delete": Screen(IdleBackupClient, Location("backups"), SOUND, ("down", "down", "x"), "(y)"),
+    "backup-busy": Screen(BackupClient, Location("backups"), SOUND, ("n",), "wait for"),
+    "backup-restore": Screen(
+        IdleBackupClient,
+        Location("backup", (SOUND,)),
+        "payments/2",
+        (*["down"] * 3, "R", "down", *"before", "down", "minus", *"1h", "down", *"0=12", "enter"),
+        "(y)",
+    ),
     "abort": Screen(TransactionClient, Location("transactions"), "returns-2", ("x", *"till", "enter"), "(y)"),
 }
 """Windows and lines over a screen: their layout does not depend on the size."""

@@ -11,6 +11,7 @@ _NAMES = {
     "dlq": ["orders.dlq", "payments.dlq"],
     "group": ["billing", "fraud", "shipping-eu", "shipping-us"],
     "context": ["local", "production"],
+    "backup": ["20261120T031500Z-5f0c2a9b", "20261121T031500Z-6a1d3b0c"],
     "subject": ["orders-key", "orders-value"],
 }
 
@@ -38,6 +39,8 @@ def names(kind: str) -> Sequence[str]:
         ("context prod", Location("context", ("production",))),
         ("ctx", Location("contexts")),
         ("schemas", Location("schemas")),
+        ("back 20261121", Location("backup", ("20261121T031500Z-6a1d3b0c",))),
+        ("backups", Location("backups")),
         ("subjects value", Location("schema", ("orders-value",))),
     ],
 )

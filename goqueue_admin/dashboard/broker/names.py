@@ -1,4 +1,4 @@
-"""The names that can be typed after a screen: topics, groups, transactional ids, subjects of schemas and contexts."""
+"""The names that can be typed after a screen: of topics, groups, transactions, subjects, backups and contexts."""
 
 import os
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ _CALLS = {
     "group": broker_call("groups"),
     "id": broker_call("transactions", "all", None, _IDS_MAX),
     "subject": broker_call("subjects"),
+    "backup": broker_call("backups"),
 }
 
 
@@ -44,6 +45,8 @@ def known_names(service: Service, kind: str) -> Sequence[str]:
         return context_names()
     asked: BrokerCall | None = _CALLS.get(kind)
     found = (service.known.get(asked) if asked is not None else None) or ()
+    if kind == "backup":
+        return [one.id for one in found.backups] if found else ()
     if kind == "id":
         return [one["transactional_id"] for one in found] if len(found) < _IDS_MAX else ()  # the others may fit as well
     return [name for name in found if name.endswith(SUFFIX)] if kind == "dlq" else found

@@ -24,6 +24,7 @@ class FindingRoute(NamedTuple):
 _RESET, _DELETE = "o resets its offsets", "x deletes it"
 
 _SUBJECTS = {
+    "backup_damaged": ("backup", "x deletes it"),
     "group_stuck": ("group", _RESET),
     "group_abandoned": ("group", f"{_DELETE}, {_RESET}"),
     "group_falling_behind": ("group", _RESET),
@@ -41,6 +42,10 @@ _SUBJECTS = {
 """The screens of findings whose subject is the name of a group, tenant, dead-letter topic or transaction."""
 
 _LISTS = {
+    "backup_failed": ("backups", "n makes another one"),
+    "backup_key_missing": ("backups", ""),
+    "backup_old": ("backups", "n makes one, v verifies one"),
+    "backup_target_gone": ("backups", ""),
     "disk_filling": ("topics", "e shortens a retention, x deletes a topic"),
     "disk_full_soon": ("topics", "e shortens a retention, x deletes a topic"),
     "writes_refused": ("topics", "e shortens a retention, x deletes a topic"),

@@ -100,6 +100,8 @@ ROUTES = (
     Route("keys", "keys:KeysScreen", "API keys.", up="overview"),
     Route("tenants", "tenants:TenantsScreen", "Teams that share the broker.", up="overview", one="tenant"),
     Route("tenant", "quotas:TenantQuotasScreen", "Quotas of a tenant.", ("tenant",), "tenants", aliases=("quotas",)),
+    Route("backups", "backups:BackupsScreen", "Backups, and what runs.", up="overview", one="backup"),
+    Route("backup", "backups:BackupScreen", "One backup with its logs.", ("backup",), "backups"),
     Route("contexts", "contexts:ContextsScreen", "Other brokers.", up="overview", one="context", aliases=("ctx",)),
     Route("context", "contexts:ContextsScreen", "Connect to the broker of a context.", ("context",), "contexts"),
 )
@@ -129,7 +131,7 @@ class TypedLocation(NamedTuple):
 
 
 NamesOf = Callable[[str], Sequence[str]]
-"""Returns the names of a kind: topic, group, dlq, id, subject or context."""
+"""Returns the names of a kind: topic, group, dlq, id, subject, backup or context."""
 
 
 def parse_location(text: str) -> Location | None:
@@ -203,6 +205,7 @@ _NOUNS = {
     "id": "transaction",
     "subject": "subject",
     "tenant": "tenant",
+    "backup": "backup",
     "context": "context",
 }
 
