@@ -35,7 +35,7 @@ def decompress(value: bytes) -> bytes:
     return whole
 
 
-def compress_content(content: bytes) -> bytes | None:
+def compress_content(content: bytes | bytearray) -> bytes | None:
     """Return a large content as one zstd frame; None where that saves too little, as its first block tells."""
     tool = _tools.fast_compressor()
     first = content[:_FIRST_BLOCK]

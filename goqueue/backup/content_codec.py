@@ -19,6 +19,7 @@ import secrets
 from crc32c import crc32c
 
 from goqueue.backup.key_file import SALT_BYTES, BackupKey, KeyFile
+from goqueue.backup.target_storage import Content
 from goqueue.compression import compress_content, decompress_content
 from goqueue.errors import BackupDamaged, BackupKeyMismatch, FrameInvalid
 from goqueue.storage.disk import Buffer
@@ -26,7 +27,6 @@ from goqueue.storage.disk import Buffer
 _HEADER = re.compile(
     rb"goqueue-content 1 (none|zstd) (?:crc32c=([0-9a-f]{8})|key=([0-9a-f]{16}) salt=([0-9a-f]{64}))\n"
 )
-Stored = bytes | bytearray
 _PACKED, _SEALED = ".packed", ".sealed"
 OBJECT_NAME = re.compile(rf"[0-9a-f]{{64}}(?:\{_PACKED}|\{_SEALED})?")
 _NOTE_BYTES_MAX = 1 << 40
@@ -60,7 +60,7 @@ class ContentCodec:
         key = self._encryption_key
         return (sha256, sha256 + _PACKED) if key is None else (key.object_name(sha256) + _SEALED,)
 
-    def encode_object(self, sha256: str, content: bytes) -> tuple[str, Stored]:
+    def encode_object(self, sha256: str, content: Content) -> tuple[str, Content]:
         """Return the name of an object and what is stored."""
         if (key := self._encryption_key) is not None:
             name = key.object_name(sha256) + _SEALED
@@ -70,10 +70,10 @@ class ContentCodec:
             return sha256, content
         return sha256 + _PACKED, b"goqueue-content 1 zstd crc32c=%08x\n" % crc32c(shorter) + shorter
 
-    def decode_object(self, name: str, stored: Stored, size: int) -> bytes:
+    def decode_object(self, name: str, stored: Content, size: int) -> Content:
         """Return the content of an object. Raises BackupDamaged."""
         if not name.endswith((_PACKED, _SEALED)):
-            return bytes(stored)
+            return stored
         try:
             return self._decode(f"object {name}", name, stored, size)[0]
         except BackupKeyMismatch as error:  # its manifest is encrypted with a key that is known
@@ -81,11 +81,11 @@ class ContentCodec:
 
     # --- manifests and notes ---
 
-    def encode_note(self, name: str, content: bytes) -> Stored:
+    def encode_note(self, name: str, content: bytes) -> Content:
         key = self._encryption_key
         return content if key is None else self._encrypt(name, content, key)
 
-    def decode_note(self, what: str, name: str, stored: Stored) -> tuple[bytes, str]:
+    def decode_note(self, what: str, name: str, stored: Content) -> tuple[bytes, str]:
         """Return a content, and the id of its key, which is empty without one. Raises BackupDamaged, BackupKeyMismatch.
 
         All of them begin with a brace: what begins otherwise was encrypted, or is damaged.
@@ -94,14 +94,14 @@ class ContentCodec:
 
     # --- both ---
 
-    def _encrypt(self, name: str, content: bytes, key: BackupKey) -> bytearray:
+    def _encrypt(self, name: str, content: Content, key: BackupKey) -> bytearray:
         shorter = compress_content(content) if self._compresses else None
         salt = secrets.token_bytes(SALT_BYTES)
         form = b"none" if shorter is None else b"zstd"
         header = b"goqueue-content 1 %s key=%s salt=%s\n" % (form, key.id.encode(), salt.hex().encode())
         return key.encrypt(content if shorter is None else shorter, salt, header, name.encode())
 
-    def _decode(self, what: str, name: str, stored: Stored, size_max: int) -> tuple[bytes, str]:
+    def _decode(self, what: str, name: str, stored: Content, size_max: int) -> tuple[bytes, str]:
         header = _HEADER.match(stored)
         if header is None or (header[3] is None) != name.endswith(_PACKED):
             raise BackupDamaged(f"{what} is damaged: it does not begin as it must", object=name)

@@ -23,6 +23,7 @@ from goqueue.backup.manifest import (
 )
 from goqueue.backup.pieces import PieceContent, damaged_range, has_piece, piece_of, read_pieces
 from goqueue.backup.target import BackupTarget
+from goqueue.backup.target_storage import Content
 from goqueue.backup.verify import readable_manifests
 from goqueue.errors import BackupCancelled, BackupKeyMismatch
 from goqueue.limits import BACKUP_OBJECT_BYTES, BACKUP_PIECES_SPARE
@@ -208,7 +209,7 @@ class BackupWriter:
             self._unwritten = counted
             self._writing = self._writer.submit(self._write, piece, found.content)
 
-    def _write(self, piece: Piece, content: bytes) -> None:
+    def _write(self, piece: Piece, content: Content) -> None:
         pace = self._throttle.pay if self._throttle.rate else None
         placed = self._placed[piece.sha256] = self._target.put_object(piece, content, pace)
         self._throttle.pay(max(0, piece.size - placed.stored_size))  # it was read as well

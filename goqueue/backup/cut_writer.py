@@ -10,6 +10,7 @@ from goqueue.backup.pieces import MemoryFile
 from goqueue.backup.restore import LogWriter, Progress, load_pieces, restore_log, write_file
 from goqueue.backup.restore_point import PointInTime
 from goqueue.backup.target import BackupTarget
+from goqueue.backup.target_storage import Content
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import scan
 from goqueue.storage.compaction import lower_progress, skip_to
@@ -85,7 +86,7 @@ class CutLogWriter:
         if offset > self._next_offset:
             skip_to(self._disk, self._directory, offset)
 
-    def _kept(self, segment: SegmentEntry) -> Iterator[bytes]:
+    def _kept(self, segment: SegmentEntry) -> Iterator[Content]:
         """Yield the content of a segment up to the cut."""
         for content in load_pieces(self._target, segment.pieces, self._progress):
             kept = self._examine(segment, content)
@@ -93,7 +94,7 @@ class CutLogWriter:
             if self._is_over:
                 return
 
-    def _examine(self, segment: SegmentEntry, content: bytes) -> int:
+    def _examine(self, segment: SegmentEntry, content: Content) -> int:
         """Return how many bytes come before the cut."""
         stretch = ScanRange(0, len(content), self._next_offset, segment.next_offset)
         for found in scan_segment(MemoryFile(content), stretch):

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from goqueue.backup.target_storage import Pace
+from goqueue.backup.target_storage import Content, Pace
 from goqueue.errors import BackupTargetInvalid, PathInvalid
-from goqueue.storage.disk import Buffer, Disk, Lock, read_all, remove_files
+from goqueue.storage.disk import Buffer, Disk, Lock, remove_files
 
 _SYNCED_AT_ONCE = 256 * 1024
 """With a pace: a large sync would let the syncs of the broker wait."""
@@ -57,9 +57,17 @@ class DirectoryStorage:
                 found[entry.name] = entry.size
         return found
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str) -> Content | None:
         path = f"{self.path}/{name}"
-        return read_all(self._disk, path) if self._disk.kind(path) == "file" else None
+        if self._disk.kind(path) != "file":
+            return None
+        file = self._disk.open(path, "read")
+        try:
+            content = bytearray(file.size())
+            del content[file.read(0, memoryview(content)) :]
+            return content
+        finally:
+            file.close()
 
     def put(self, name: str, content: Buffer, pace: Pace | None = None) -> None:
         path = f"{self.path}/{name}"

@@ -40,7 +40,7 @@ class BackupKey:
         """Return the name of a content, which tells its hash only to those who have the key."""
         return hmac.digest(self._names, bytes.fromhex(sha256), "sha256").hex()
 
-    def encrypt(self, content: bytes, salt: bytes, header: bytes, name: bytes) -> bytearray:
+    def encrypt(self, content: bytes | bytearray, salt: bytes, header: bytes, name: bytes) -> bytearray:
         """Return a content, encrypted, behind its header. The salt is random, and was never used before."""
         from cryptography.hazmat.primitives.ciphers import Cipher  # noqa: PLC0415 - only for encrypted backups
         from cryptography.hazmat.primitives.ciphers.algorithms import AES  # noqa: PLC0415 - as above

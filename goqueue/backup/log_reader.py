@@ -6,13 +6,14 @@ from goqueue.backup.manifest import LogEntry
 from goqueue.backup.pieces import MemoryFile
 from goqueue.backup.restore import load_pieces
 from goqueue.backup.target import BackupTarget
+from goqueue.backup.target_storage import Content
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import frame
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
 
-def sound_frames(content: bytes, first_offset: int) -> Iterator[Frames]:
+def sound_frames(content: Content, first_offset: int) -> Iterator[Frames]:
     """Yield the frames of a piece that are not damaged. A yielded buffer is reused for the next."""
     for found in scan_segment(MemoryFile(content), ScanRange(0, len(content), first_offset)):
         if not isinstance(found, Damage):

@@ -120,7 +120,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return line + hashlib.sha256(line).hexdigest().encode() + b"\n"
 
 
-def decode_manifest(content: bytes, name: str) -> Manifest:
+def decode_manifest(content: bytes | bytearray, name: str) -> Manifest:
     """Raise BackupDamaged unless every byte is as it was written."""
     line, newline, checksum = content.partition(b"\n")
     line += newline

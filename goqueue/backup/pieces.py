@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from goqueue.backup.manifest import DamagedBytes, Piece
+from goqueue.backup.target_storage import Content
 from goqueue.errors import BackupDamaged, DiskFailed
-from goqueue.limits import BACKUP_OBJECT_BYTES, FRAME_HEADER_BYTES
+from goqueue.limits import BACKUP_OBJECT_BYTES, FRAME_HEADER_BYTES, SCAN_CHUNK_BYTES
 from goqueue.storage.disk import Buffer, File
 from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
@@ -23,35 +24,44 @@ class PieceContent:
     """A piece with its bytes, and the damage in them."""
 
     piece: Piece
-    content: bytes
+    content: Content
     damages: tuple[Damage, ...] = ()
 
 
-def piece_of(content: bytes, last_frame: int = -1) -> Piece:
+def piece_of(content: Content, last_frame: int = -1) -> Piece:
     header = content[last_frame : last_frame + FRAME_HEADER_BYTES].hex() if last_frame >= 0 else ""
     return Piece(hashlib.sha256(content).hexdigest(), crc32c(content), len(content), last_frame, header)
 
 
 def read_pieces(file: File, stretch: ScanRange) -> Iterator[PieceContent]:
     """Read a stretch of a segment, and verify its frames. What is damaged is taken as it is."""
-    content, last_frame, damages = bytearray(), -1, list[Damage]()
+    content, size, last_frame, damages = _room(stretch.end - stretch.start), 0, -1, list[Damage]()
     for found in scan_segment(file, stretch):
         if isinstance(found, Damage):
             damages.append(found)
-            content += _read_damaged(file, found.position, found.end)
+            start, end = found.position, found.end
+            content[size : size + end - start] = _read_damaged(file, start, end)
         else:
-            last_frame = len(content) + int(found.positions[-1]) - int(found.positions[0])
-            content += found.buffer.data[int(found.positions[0]) : found.end]
-        if len(content) >= BACKUP_OBJECT_BYTES:
-            yield _finish(content, last_frame, damages)
-            content, last_frame, damages = bytearray(), -1, []
-    if content:
-        yield _finish(content, last_frame, damages)
+            start, end = int(found.positions[0]), found.end
+            last_frame = size + int(found.positions[-1]) - start
+            content[size : size + end - start] = found.buffer.data[start:end]
+        size += end - start
+        if size >= BACKUP_OBJECT_BYTES:
+            yield _finish(content, size, last_frame, damages)
+            left = stretch.end - (found.end if isinstance(found, Damage) else found.origin + found.end)
+            content, size, last_frame, damages = _room(left), 0, -1, []
+    if size:
+        yield _finish(content, size, last_frame, damages)
 
 
-def _finish(content: bytearray, last_frame: int, damages: Sequence[Damage]) -> PieceContent:
-    held = bytes(content)
-    return PieceContent(piece_of(held, last_frame), held, tuple(damages))
+def _room(left: int) -> bytearray:
+    """The memory of a piece; it grows for a large frame at its end."""
+    return bytearray(min(left, BACKUP_OBJECT_BYTES + SCAN_CHUNK_BYTES))
+
+
+def _finish(content: bytearray, size: int, last_frame: int, damages: Sequence[Damage]) -> PieceContent:
+    del content[size:]
+    return PieceContent(piece_of(content, last_frame), content, tuple(damages))
 
 
 def _read_damaged(file: File, position: int, end: int) -> bytearray:
@@ -77,7 +87,7 @@ def damaged_range(base_offset: int, damage: Damage) -> DamagedBytes:
     return DamagedBytes(base_offset, damage.position, damage.end, damage.reason)
 
 
-def check_piece(piece: Piece, content: bytes) -> None:
+def check_piece(piece: Piece, content: Content) -> None:
     """Raise BackupDamaged unless these are the bytes of a piece."""
     if len(content) != piece.size:
         raise BackupDamaged(

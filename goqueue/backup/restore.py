@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry
-from goqueue.backup.pieces import check_piece, piece_of
+from goqueue.backup.pieces import piece_of
+from goqueue.backup.read_ahead import read_ahead
 from goqueue.backup.restore_point import PointInTime
 from goqueue.backup.target import BackupTarget
+from goqueue.backup.target_storage import Content
 from goqueue.errors import BackupDamaged, DataDirectoryInUse, RestoreImpossible
 from goqueue.quantities import format_size
 from goqueue.storage.disk import Disk, file_size, read_all, remove_files, replace_file
@@ -145,12 +147,10 @@ def restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry,
     disk.sync_directory(directory)
 
 
-def load_pieces(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[bytes]:
+def load_pieces(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[Content]:
     """Yield the contents of pieces, verified. Raises BackupDamaged."""
-    for piece in pieces:
-        content = target.get_object(piece)
-        check_piece(piece, content)
-        yield content
+    for piece, content in zip(pieces, read_ahead(target, pieces), strict=True):
+        yield content.result()
         progress(piece.size)
 
 
@@ -163,7 +163,7 @@ def _is_restored(disk: Disk, path: str, segment: SegmentEntry) -> bool:
         for piece in segment.pieces:
             content = bytearray(piece.size)
             file.read(position, memoryview(content))
-            if piece_of(bytes(content)).sha256 != piece.sha256:
+            if piece_of(content).sha256 != piece.sha256:
                 return False
             position += piece.size
     finally:
@@ -171,7 +171,7 @@ def _is_restored(disk: Disk, path: str, segment: SegmentEntry) -> bool:
     return True
 
 
-def write_file(disk: Disk, path: str, contents: Iterator[bytes]) -> None:
+def write_file(disk: Disk, path: str, contents: Iterator[Content]) -> None:
     """Write a file in one step; its name is synced with the directory."""
     temporary = f"{path}.tmp"
     remove_files(disk, temporary)

@@ -23,7 +23,7 @@ from msgspec import structs
 
 from goqueue.backup.content_codec import OBJECT_NAME, ContentCodec
 from goqueue.backup.manifest import Piece
-from goqueue.backup.target_storage import Pace, TargetStorage
+from goqueue.backup.target_storage import Content, Pace, TargetStorage
 from goqueue.errors import BackupDamaged, BackupKeyMismatch, BackupNotFound, BackupTargetInvalid, DiskFailed
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
@@ -103,7 +103,7 @@ class BackupTarget:
     def _id(self) -> str | None:
         return self._decode_id(self._storage.get("id"))
 
-    def _decode_id(self, content: bytes | None) -> str | None:
+    def _decode_id(self, content: Content | None) -> str | None:
         """Return the id; None without one. Raises BackupDamaged."""
         if content is None:
             return None
@@ -146,13 +146,13 @@ class BackupTarget:
         name = next((name for name in self._codec.object_names(piece.sha256) if name in stored), None)
         return None if name is None else _placed(piece, name, stored[name])
 
-    def put_object(self, piece: Piece, content: bytes, pace: Pace | None = None) -> Piece:
+    def put_object(self, piece: Piece, content: Content, pace: Pace | None = None) -> Piece:
         """Store a piece, and return it with its place."""
         name, stored = self._codec.encode_object(piece.sha256, content)
         self._storage.put(_path(name), stored, pace)
         return _placed(piece, name, len(stored))
 
-    def get_object(self, piece: Piece) -> bytes:
+    def get_object(self, piece: Piece) -> Content:
         """Return the content of a piece. Raises BackupDamaged."""
         try:
             content = self._storage.get(_path(piece.object_name))

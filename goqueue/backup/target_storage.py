@@ -5,6 +5,8 @@ from typing import Protocol
 
 from goqueue.storage.disk import Buffer, Lock
 
+Content = bytes | bytearray
+"""Large ones are not copied, so they may be of either type."""
 Pace = Callable[[int], None]
 """Called for each part of so many bytes; it may wait."""
 
@@ -34,7 +36,7 @@ class TargetStorage(Protocol):
         """All names below a folder, without their own folders, with the sizes of their contents."""
         ...
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str) -> Content | None:
         """Return a content; None where there is none."""
         ...
 

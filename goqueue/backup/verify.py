@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry, decode_manifest
-from goqueue.backup.pieces import MemoryFile, check_piece
+from goqueue.backup.manifest import LogEntry, Manifest, SegmentEntry, decode_manifest
+from goqueue.backup.pieces import MemoryFile
+from goqueue.backup.read_ahead import load_piece, read_ahead
 from goqueue.backup.target import BackupTarget
+from goqueue.backup.target_storage import Content
 from goqueue.errors import BackupDamaged, BackupKeyMismatch, GoQueueError
 from goqueue.storage.layout import check_name, decode_checkpoint, encode_checkpoint
 from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
@@ -108,9 +110,9 @@ def _check_log(
     damaged = {one.base_offset for one in log.damages}
     for segment in log.segments:
         offset = segment.base_offset
-        for piece in segment.pieces:
+        for piece, coming in zip(segment.pieces, read_ahead(target, segment.pieces), strict=True):
             try:
-                content = _load(target, piece)
+                content = coming.result()
             except BackupDamaged as error:
                 yield VerificationProblem(log.name, segment.base_offset, error.sentence)
             else:
@@ -123,18 +125,12 @@ def _check_log(
             report.bytes_done += piece.size
     for note, piece in log.notes.items():
         try:
-            _load(target, piece)
+            load_piece(target, piece)
         except BackupDamaged as error:
             yield VerificationProblem(log.name, None, f"note {note}: {error.sentence}")
 
 
-def _load(target: BackupTarget, piece: Piece) -> bytes:
-    content = target.get_object(piece)
-    check_piece(piece, content)
-    return content
-
-
-def _check_frames(segment: SegmentEntry, content: bytes, offset: int) -> tuple[int, int, str]:
+def _check_frames(segment: SegmentEntry, content: Content, offset: int) -> tuple[int, int, str]:
     """Return how many frames there are, the offset behind the last one, and what is wrong with them."""
     count = 0
     for found in scan_segment(MemoryFile(content), ScanRange(0, len(content), offset, segment.next_offset)):

@@ -120,7 +120,7 @@ def encode_checkpoint(facts: dict[str, Any]) -> bytes:
     return line + b"%08x\n" % crc32c(line)
 
 
-def decode_checkpoint(content: bytes) -> dict[str, Any] | None:
+def decode_checkpoint(content: bytes | bytearray) -> dict[str, Any] | None:
     """Return the facts, or None unless this is an unchanged checkpoint of this format."""
     line, newline, checksum = content.partition(b"\n")
     line += newline
