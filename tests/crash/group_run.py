@@ -156,9 +156,12 @@ class GroupRun:
             self.broker = self._start_broker()
             end.callback(self._close_broker)
             self._client = end.enter_context(Client(self.url))
-            self._client.create_topic(TOPIC, partitions=self._partitions)
+            self._create_topics()
             self._end = end.pop_all()
         return self
+
+    def _create_topics(self) -> None:
+        self._client.create_topic(TOPIC, partitions=self._partitions)
 
     def __exit__(self, *_: object) -> None:
         self._end.close()
@@ -301,8 +304,11 @@ class GroupRun:
         self._record_dead_letters()
         for group in self.groups:
             self._record_offsets(group)
-        events = read(sorted(self._path.glob("*.jsonl")))
+        events = self._events()
         return events, check(events, in_order=in_order)
+
+    def _events(self) -> list[Event]:
+        return read(sorted(self._path.glob("*.jsonl")))
 
     def __str__(self) -> str:
         return f"seed {self.seed}, {sum(self._lives.values())} processes"

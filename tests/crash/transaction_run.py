@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from goqueue.errors import ProducerNotFound
 from goqueue.testing.history.events import Isolation, PublishedEvent, PublishSentEvent
@@ -20,13 +20,15 @@ class TransactionRun(GroupRun):
 
     topics = (TOPIC, *OUTPUTS)
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        for topic, partitions in OUTPUTS.items():
-            self._client.create_topic(topic, partitions=partitions)
+    def __init__(self, path: Path, seed: str, partitions: int) -> None:
+        super().__init__(path, seed, partitions)
         self._readers: list[WorkerProcess] = []
         self._zombies: list[WorkerProcess] = []
-        return self
+
+    def _create_topics(self) -> None:
+        super()._create_topics()
+        for topic, partitions in OUTPUTS.items():
+            self._client.create_topic(topic, partitions=partitions)
 
     def write(self, name: str, kind: str = "transaction_writer", **options: Any) -> WorkerProcess:
         """A producer with transactions, which has its name as transactional id."""
