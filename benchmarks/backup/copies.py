@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 from benchmarks.harness.suite import Bench, Figure, Sample, at_least, at_most, measurement
-from benchmarks.storage.stock import FRAME_BYTES, MB, Stopwatch, encoded, fill, settings, store
+from benchmarks.storage.stock import MB, Stopwatch, encoded, fill, settings, store
 from goqueue.backup.create import BackupWriter, Throttle
 from goqueue.backup.cut import take_cut
 from goqueue.backup.manifest import Manifest
@@ -24,18 +24,18 @@ RATE = Figure("MB/s", budget=at_least(300))
 class Source:
     """A store with logs, and a target for its backups."""
 
-    def __init__(self, bench: Bench, opened: Store, path: str) -> None:
+    def __init__(self, bench: Bench, opened: Store, path: str, content: bytes = b"") -> None:
         self.disk = SystemDisk()
         self.store = opened
         self.target = open_target(f"{path}/backups", disk=self.disk)
-        self._content = encoded(BATCH, bench.random)
+        self._content = content or encoded(BATCH, bench.random)
         self._numbers = count()
         for number in range(LOGS):
             opened.create(f"orders/{number}")
 
     def fill(self, size: int) -> None:
         for log in self.store.logs.values():
-            fill(self.store, log, self._content, max(1, size // LOGS // (BATCH * FRAME_BYTES)))
+            fill(self.store, log, self._content, max(1, size // LOGS // len(self._content)))
 
     def back_up(self) -> Manifest:
         directory = f"{self.store.path}/cut"

@@ -140,7 +140,7 @@ def _refuse_exposed(path: str, status: os.stat_result) -> None:
     if stat.S_IMODE(status.st_mode) & ~allowed & 0o777:
         raise BackupKeyInvalid(
             f"the key file {path} has mode {stat.S_IMODE(status.st_mode):03o}: others may read or change it",
-            hint=f"chmod 600 {path}; if others could read it, make a new key with `goqueue backup key rotate {path}`",
+            hint="correct its mode (`chmod 600`); if others have read it, rotate its key (`goqueue backup key rotate`)",
         )
 
 
@@ -157,7 +157,7 @@ def _parse(path: str, text: str) -> Iterator[BackupKey]:
         count += 1
         yield key
     if not count:
-        raise BackupKeyInvalid(f"the key file {path} has no key", hint=f"`goqueue backup key rotate {path}` adds one")
+        raise BackupKeyInvalid(f"the key file {path} has no key", hint="`goqueue backup key new FILE` makes one")
 
 
 def new_key_text(others: str = "") -> tuple[str, str]:

@@ -43,15 +43,17 @@ def rotate(file: _FileArgument) -> None:
     The keys before still decrypt. The next backup copies everything once more, encrypted with the new key. Remove the
     line of an old key when `goqueue-admin backup list -o wide` shows no backup with it.
     """
-    from goqueue.backup.key_file import new_key_text, read_key_text  # noqa: PLC0415 - as above
+    from goqueue.backup.key_file import KeyFile, new_key_text, read_key_text  # noqa: PLC0415 - as above
     from goqueue.storage.disk import SystemDisk, raise_translated, replace_file  # noqa: PLC0415 - as above
 
     path = os.path.realpath(file)
+    KeyFile(path).read()  # which refuses what is not one
     text, key_id = new_key_text(read_key_text(path))
-    owner = os.stat(path)
+    before = os.stat(path)
     replace_file(SystemDisk(), path, text.encode())
     try:
-        os.chown(path, owner.st_uid, owner.st_gid)
+        os.chown(path, before.st_uid, before.st_gid)
+        os.chmod(path, before.st_mode)
     except OSError as error:
         raise_translated(error, path)
     terminal.say(f"{file} has the new key {key_id}, which encrypts from the next backup on", "keep a new copy of it")

@@ -1,10 +1,14 @@
 """The stored form of contents, and the files with the keys: read back as written, or refused with a sentence."""
 
+import hashlib
+import hmac
 import os
 import re
 from pathlib import Path
 
 import pytest
+import zstandard
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +80,31 @@ def test_random_bytes_are_not_compressed() -> None:
     content = os.urandom(200_000)
     sha256 = piece_of(content).sha256
     assert ContentCodec().encode_object(sha256, content) == (sha256, content)
+
+
+def test_content_and_name_are_as_they_are_described(tmp_path: Path) -> None:
+    """With the key and its page, a backup can be read without this program."""
+    path, content = key_file(tmp_path / "key"), b"a" * 1000
+    (secret,) = secrets_in(path)
+
+    def hkdf(key: bytes, info: str, size: int, salt: bytes = bytes(32)) -> bytes:
+        made = hmac.digest(salt, key, "sha256")
+        first = hmac.digest(made, info.encode() + b"\1", "sha256")
+        return (first + hmac.digest(made, first + info.encode() + b"\2", "sha256"))[:size]
+
+    key = bytes.fromhex(secret)
+    sha256 = hashlib.sha256(content)
+    name, stored = ContentCodec(keys_of(path)).encode_object(sha256.hexdigest(), content)
+    names = hkdf(key, "goqueue backup object names", 32)
+    assert name == hmac.digest(names, sha256.digest(), "sha256").hex() + ".sealed"
+    line, _, body = bytes(stored).partition(b"\n")
+    word, version, form, used, salted = line.decode().split(" ")
+    assert (word, version, form) == ("goqueue-content", "1", "zstd")
+    assert used == f"key={hkdf(key, 'goqueue backup key id', 8).hex()}"
+    salt = bytes.fromhex(salted.removeprefix("salt="))
+    both = hkdf(hkdf(key, "goqueue backup contents", 32), "goqueue backup content", 44, salt)
+    plain = AESGCM(both[:32]).decrypt(both[32:], body, line + b"\n" + name.encode())
+    assert zstandard.decompress(plain) == content
 
 
 def test_derived_keys_differ_and_are_not_shown() -> None:

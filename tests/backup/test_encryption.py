@@ -1,5 +1,6 @@
 """Backups with keys and compression: nothing is read without the key, and nothing changed goes unnoticed."""
 
+import random
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from goqueue.backup.repair import BackupRepair
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import load_manifest, load_verification, store_verification, verify_backup
 from goqueue.errors import BackupDamaged, BackupKeyInvalid, BackupKeyMismatch, BackupNotFound, BackupTargetInvalid
+from goqueue.limits import STORE_PART_BYTES
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk
@@ -251,6 +253,16 @@ def test_encrypted_backup_that_is_killed_at_any_step_leaves_the_earlier_one_and_
                 assert restored(left) == expected
     assert operation > 30
     assert continued == whole
+
+
+def test_large_encrypted_piece_is_sent_to_an_object_store_in_parts(store: MotoServer, keys: Path) -> None:
+    disk, bucket = FaultyDisk(), store.bucket()
+    target = open_target(f"s3://{bucket}", settings(store.url, key_file=str(keys)))
+    logs = open_store(disk, ManualClock(), segment_bytes=2**25)
+    append(logs, logs.create("t/0"), random.Random(1).randbytes(2 * STORE_PART_BYTES))
+    (piece,) = back_up_to(target, disk, logs).objects().values()
+    assert piece.stored_size > 2 * STORE_PART_BYTES
+    assert problems_in(target) == []
 
 
 def test_object_store_has_encrypted_backups(store: MotoServer, keys: Path) -> None:

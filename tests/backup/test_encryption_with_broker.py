@@ -68,7 +68,9 @@ def test_rotated_key_is_used_without_a_restart_and_a_lost_one_is_a_finding(tmp_p
         create(running.url, "orders")
         publish(running.url, "orders", "a")
         (first,) = rows(admin(running.url, "backup", "create", "-o", "json"))
+        keys.chmod(0o400)
         assert goqueue("backup", "key", "rotate", str(keys)).code == 0
+        assert keys.stat().st_mode & 0o777 == 0o400
         (new, old) = rows(goqueue("backup", "key", "list", str(keys), "-o", "json"))
         assert (new["use"], old["use"], old["name"]) == ("encrypts, decrypts", "decrypts", first["key"])
         (second,) = rows(admin(running.url, "backup", "create", "-o", "json"))
@@ -78,7 +80,10 @@ def test_rotated_key_is_used_without_a_restart_and_a_lost_one_is_a_finding(tmp_p
         keys.chmod(0o644)
         assert "others may read" in admin(running.url, "backup", "create").err
         severity, said = finding(running.url) or ("", "")
-        assert (severity, f"{keys} has mode 644: others may read or change it; chmod 600" in said) == ("critical", True)
+        assert (severity, f"{keys} has mode 644: others may read or change it; correct" in said) == (
+            "critical",
+            True,
+        )
         keys.chmod(0o600)
         assert finding(running.url) is None
         keys.write_text("\n".join(line for line in keys.read_text().splitlines() if not line.startswith(old["name"])))
@@ -111,3 +116,7 @@ def test_key_file_that_cannot_be_used_ends_the_start(tmp_path: Path, keys: Path)
     with pytest.raises(BackupKeyInvalid, match="cannot be read: No such file"):
         encrypted(tmp_path, tmp_path / "absent").__enter__()
     assert goqueue("backup", "key", "new", str(keys)).code == 2
+    keys.chmod(0o600)
+    keys.write_text("secret")
+    refused = goqueue("backup", "key", "rotate", str(keys))
+    assert (refused.code, "line 1" in refused.err, keys.read_text()) == (2, True, "secret")
