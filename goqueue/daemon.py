@@ -40,8 +40,9 @@ _log = logging.getLogger("goqueue.daemon")
 
 T = TypeVar("T")
 
-_GARBAGE_THRESHOLD = 50_000
-"""New objects before a garbage collection, which pauses all requests: they create many objects and no cycles."""
+_GARBAGE_THRESHOLDS = 20_000, 1, 75
+"""New objects before a garbage collection, which pauses all requests for some milliseconds; such collections before one
+of their survivors; and those before one of all objects, which takes a second when 10,000 streams are open."""
 
 
 class Daemon:
@@ -133,7 +134,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._hang_up, ends_with_terminal)
         await self.start()
         gc.freeze()
-        gc.set_threshold(_GARBAGE_THRESHOLD)
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
         try:
             started(self)
             await self._stop.wait()
