@@ -97,6 +97,7 @@ HTTP_BACKLOG = 2048  # connections the kernel holds until they are accepted
 
 # --- gRPC ---
 RPC_STREAMS = 10_000  # calls under way; one that waits holds about 20 KiB
+RPC_CONNECTION_STREAMS_MIN = 100  # of one connection: a quarter of all, so that none keeps others from calling
 RPC_CONNECTIONS = 1024  # each may have many calls; their files are kept free like those of HTTP
 RPC_KEEPALIVE_SECONDS = 60.0  # without data, until the broker asks whether the client is there
 RPC_KEEPALIVE_ANSWER_SECONDS = 20  # for the client to say so
@@ -113,6 +114,7 @@ RPC_HEALTH_SECONDS = 5.0  # between two looks of a watch
 RPC_JOBS_PER_TURN = 64  # of the other thread, taken before other work goes on: some milliseconds
 RPC_GATHER_REQUESTS = 4  # under way that change something, from which on others are awaited before a turn
 RPC_GATHER_SECONDS = 0.001  # for them: a turn of many requests takes half the processor time of as many turns
+RPC_SLOW_STEP_SECONDS = 0.5  # between two looks for clients that do not take the ends of their calls
 RPC_STOP_STEP_SECONDS = 0.02  # between two looks for streams that have become idle, when the broker stops
 
 # --- topics ---

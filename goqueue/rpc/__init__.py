@@ -3,6 +3,7 @@
 listener     the thread, the port, TLS, limits, start and stop
 bridge       requests from that thread to the pipeline on the broker's loop, and their answers back
 session      one call: its metadata, requests for it, and errors as a status
+disconnection  the end of a connection whose client takes nothing
 transcoding  messages as parameters, queries and JSON bodies, and answers as messages
 endpoints    methods that are one endpoint each, found by the option `endpoint` in the `.proto` files
 publishing, consuming, subscribing, settling, positions, transactions, administration

@@ -21,9 +21,11 @@ from goqueue.api.service import BrokerService
 from goqueue.config.grpc_settings import GrpcConfig
 from goqueue.errors import AddressUnavailable
 from goqueue.limits import (
+    HTTP_BODY_SECONDS,
     HTTP_HEADER_BYTES,
     HTTP_WRITE_SECONDS,
     KIB,
+    RPC_CONNECTION_STREAMS_MIN,
     RPC_CONNECTIONS,
     RPC_KEEPALIVE_ANSWER_SECONDS,
     RPC_PING_SECONDS_MIN,
@@ -101,19 +103,23 @@ class RpcListener:
             started.set_exception(error)
             return
         started.set_result(self.port)
+        disconnecting = asyncio.create_task(registry.disconnect_slow_clients(self.port))
         await self._stopping.wait()
         await well.enter_graceful_shutdown()
         stopping = asyncio.create_task(server.stop(self._stop_seconds))
         await registry.end(self._stop_seconds)
         await server.stop(0)  # calls of health and reflection are left
         await stopping
+        disconnecting.cancel()
 
     async def _start(
         self, port: int, broker_loop: asyncio.AbstractEventLoop
     ) -> tuple[grpc.aio.Server, SessionRegistry, health.aio.HealthServicer]:
         service = self._service
         bridge = self._bridge(broker_loop)
-        registry = SessionRegistry(bridge, HTTP_WRITE_SECONDS, service.metrics)
+        registry = SessionRegistry(
+            bridge, service.metrics, read_seconds=HTTP_BODY_SECONDS, write_seconds=HTTP_WRITE_SECONDS
+        )
         server = grpc.aio.server(options=self._options(), maximum_concurrent_rpcs=self._settings.streams)
         reader = MessageReader(service.context.decompressed)
         server.add_generic_rpc_handlers(tuple(handlers(registry, reader, service.runtime.clock.now_ns)))
@@ -150,7 +156,7 @@ class RpcListener:
             ("grpc.max_send_message_length", -1),
             ("grpc.max_metadata_size", HTTP_HEADER_BYTES),
             ("grpc.absolute_max_metadata_size", HTTP_HEADER_BYTES),
-            ("grpc.max_concurrent_streams", self._settings.streams),
+            ("grpc.max_concurrent_streams", max(RPC_CONNECTION_STREAMS_MIN, self._settings.streams // 4)),
             # Below these limits, what one client begins and resets costs others their calls.
             ("grpc.server.max_pending_requests", self._settings.streams),
             ("grpc.server.max_pending_requests_hard_limit", self._settings.streams),

@@ -64,16 +64,10 @@ def _service(registry: SessionRegistry, service: ServiceDescriptor, special: dic
 
 
 def _handler(registry: SessionRegistry, method: MethodDescriptor, function: Any) -> grpc.RpcMethodHandler:
-    has_stream = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, False): grpc.stream_unary_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }
-    make = has_stream[method.client_streaming, method.server_streaming]
+    make = grpc.stream_stream_rpc_method_handler if method.server_streaming else grpc.stream_unary_rpc_method_handler
     serve = registry.streaming if method.server_streaming else registry.unary
     return make(
-        serve(function),
+        serve(function, has_requests=method.client_streaming),
         request_deserializer=GetMessageClass(method.input_type).FromString,
         response_serializer=GetMessageClass(method.output_type).SerializeToString,
     )

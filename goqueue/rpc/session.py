@@ -1,23 +1,31 @@
 """One call: who sent it, the requests that it makes of the pipeline, and its end."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import count
+from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import grpc.aio
 import msgspec
+from google.protobuf.message import DecodeError
 
 from goqueue.api.fields import encode_scalar
 from goqueue.api.http.message import ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse
 from goqueue.api.http.request_reader import is_sane_id
-from goqueue.limits import RPC_STOP_STEP_SECONDS
+from goqueue.limits import RPC_SLOW_STEP_SECONDS, RPC_STOP_STEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.rpc.bridge import Exchange, LoopBridge
-from goqueue.rpc.status import CallFailed, CallFailure, Code, failure_of
+from goqueue.rpc.disconnection import disconnect
+from goqueue.rpc.status import CallFailed, CallFailure, Code, failure_of, invalid_request
 from goqueue.security.client_certificates import ClientCertificate
 from goqueue.wire.headers import FRAMES, JSON
+
+_log = logging.getLogger("goqueue.rpc")
 
 RpcContext = Any
 """A `grpc.aio.ServicerContext`, which has no types."""
@@ -26,6 +34,12 @@ Query = Sequence[tuple[str, str]]
 _TAKEN_OVER = ("authorization", "x-api-key", "user-agent", "traceparent", "tracestate", "x-tenant")
 """Metadata that counts like the headers of the same names."""
 STOPPING = CallFailure(Code.UNAVAILABLE, "the broker is stopping", "broker_stopping", {"hint": "try again"}, 1.0)
+_UNREADABLE = CallFailure(
+    Code.INVALID_ARGUMENT,
+    "a request is not a message of the type of its method",
+    "request_invalid",
+    {"hint": "generate the client from the .proto files of the broker"},
+)
 _REQUEST_ID = "x-request-id"
 _encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
 
@@ -72,6 +86,8 @@ class CallSession:
             context.set_trailing_metadata(((_REQUEST_ID, self.id),))
         self.peer = _peer(context.peer())
         self._certificate = _certificate(context.auth_context()) if bridge.has_certificates else None
+        self.number = 0
+        """Of the calls of a listener."""
         self.changes = 0
         """Requests under way that change something."""
         self.ending: CallFailure | None = None
@@ -192,23 +208,30 @@ Streaming = Callable[[CallSession, Any], AsyncGenerator[Any, None]]
 class SessionRegistry:
     """The calls under way. It makes handlers of methods: errors become the status, and a stop ends what waits."""
 
-    def __init__(self, bridge: LoopBridge, write_seconds: float, metrics: Metrics) -> None:
+    def __init__(self, bridge: LoopBridge, metrics: Metrics, *, read_seconds: float, write_seconds: float) -> None:
         self.bridge = bridge
         self._metrics = metrics
+        self._read_seconds = read_seconds
+        """For a client to send the request of a call that has one."""
         self._write_seconds = write_seconds
         """For a client to take a response of a stream."""
         self._sessions: dict[CallSession, asyncio.Task[Any]] = {}
+        self._numbers = count()
+        self._untaken: dict[int, tuple[float, str]] = {}
+        """By the number of a call: since when its client has to take the end of it, and who that is."""
         self._finishing: set[asyncio.Task[None]] = set()
 
-    def unary(self, method: Unary) -> Callable[[Any, RpcContext], Coroutine[Any, Any, Any]]:
-        """Return the handler of a method with one response."""
+    def unary(self, method: Unary, *, has_requests: bool) -> Callable[[Any, RpcContext], Coroutine[Any, Any, Any]]:
+        """Return the handler of a method with one response, for one request or a stream of them."""
 
-        async def handle(request: Any, context: RpcContext) -> Any:
+        async def handle(requests: Any, context: RpcContext) -> Any:
             session = self._begin(context)
             try:
-                return await method(session, request)
+                return await method(session, requests if has_requests else await self._only_request(context))
             except CallFailed as failed:
                 await abort(session, failed.failure)
+            except DecodeError:
+                await abort(session, _UNREADABLE)
             except asyncio.CancelledError:
                 await self._ended(session)
             finally:
@@ -216,12 +239,15 @@ class SessionRegistry:
 
         return handle
 
-    def streaming(self, method: Streaming) -> Callable[[Any, RpcContext], Coroutine[Any, Any, None]]:
-        """Return the handler of a method with a stream of responses."""
+    def streaming(
+        self, method: Streaming, *, has_requests: bool
+    ) -> Callable[[Any, RpcContext], Coroutine[Any, Any, None]]:
+        """Return the handler of a method with a stream of responses, for one request or a stream of them."""
 
-        async def handle(request: Any, context: RpcContext) -> None:
+        async def handle(requests: Any, context: RpcContext) -> None:
             session = self._begin(context)
             try:
+                request = requests if has_requests else await self._only_request(context)
                 # Sent with the first response, it could not be followed by a status while that is not taken.
                 await context.send_initial_metadata(())
                 async with aclosing(method(session, request)) as responses:
@@ -231,7 +257,10 @@ class SessionRegistry:
                         session.refuse_if_ending()
             except CallFailed as failed:
                 await abort(session, failed.failure)
+            except DecodeError:
+                await abort(session, _UNREADABLE)
             except TimeoutError:
+                self._await_end(session)
                 await abort(session, _too_slow(self._write_seconds))
             except asyncio.CancelledError:
                 await self._ended(session)
@@ -240,15 +269,45 @@ class SessionRegistry:
 
         return handle
 
+    async def _only_request(self, context: RpcContext) -> Any:
+        """Return the request of a call that has one. All handlers take streams: others have no limit for this time."""
+        try:
+            async with asyncio.timeout(self._read_seconds):
+                request = await context.read()
+        except TimeoutError:
+            raise CallFailed(_late_request(self._read_seconds)) from None
+        if request is grpc.aio.EOF:
+            raise invalid_request("the request", "is missing")
+        return request
+
     def _begin(self, context: RpcContext) -> CallSession:
         session, task = CallSession(self.bridge, context), asyncio.current_task()
         assert task is not None, "a handler is a task"
+        session.number = next(self._numbers)
+        context.add_done_callback(partial(self._end_taken, session.number))
         self._sessions[session] = task
         self.bridge.begin_call(session.peer)
         self._metrics.grpc_calls_open = len(self._sessions)
         return session
 
+    def _await_end(self, session: CallSession) -> None:
+        self._untaken[session.number] = monotonic(), session.peer
+
+    def _end_taken(self, number: int, _: object) -> None:
+        self._untaken.pop(number, None)
+
+    async def disconnect_slow_clients(self, port: int) -> None:
+        """Close connections whose clients do not take the ends of their calls."""
+        while True:
+            await asyncio.sleep(RPC_SLOW_STEP_SECONDS)
+            late = monotonic() - self._write_seconds
+            for peer in {peer for since, peer in self._untaken.values() if since < late}:
+                self._untaken = {number: one for number, one in self._untaken.items() if one[1] != peer}
+                if disconnect(peer, port):
+                    _log.warning("closed the connection of %s: it does not take the ends of its calls", peer)
+
     def _forget(self, session: CallSession) -> None:
+        self._await_end(session)
         del self._sessions[session]
         self.bridge.end_call(session.peer)
         self._metrics.grpc_calls_open = len(self._sessions)
@@ -279,6 +338,11 @@ class SessionRegistry:
                     await asyncio.sleep(RPC_STOP_STEP_SECONDS)
         except TimeoutError:
             return
+
+
+def _late_request(seconds: float) -> CallFailure:
+    sentence = f"the request has not arrived within {seconds:g} s"
+    return CallFailure(Code.DEADLINE_EXCEEDED, sentence, "request_timed_out", {"hint": "send it again"}, 1.0)
 
 
 def _too_slow(seconds: float) -> CallFailure:
