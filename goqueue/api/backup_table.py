@@ -30,7 +30,7 @@ BACKUP_ENDPOINTS = (
     ),
     Endpoint(
         "GET", "/admin/backup/{backup}/logs", backups.browse_logs, "List the logs of a backup with their offsets",
-        may_be_large=True, errors=(errors.BackupNotFound, *_TARGET),
+        may_be_large=True, errors=(errors.BackupNotFound, errors.BackupKeyMismatch, *_TARGET),
     ),
     Endpoint(
         "POST", "/admin/backup/{backup}/restore", backups.restore, "Start to restore a topic as a new topic",

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin.dashboard.screens.routes import HOME, Location
 from tests.api.keys import eventually, secured
+from tests.backup.keys import key_file, keys_of
 from tests.brokers import ask, create, publish, read
 from tests.tui.pilots import press, see, see_page, shown, table, text, until
 
@@ -154,6 +155,20 @@ async def test_damaged_backup_is_named_from_the_overview_to_its_object(tmp_path:
             await see(pilot, "1 problem", "x deletes it")
             await press(pilot, "i")
             await see(pilot, piece.name)
+
+
+async def test_encrypted_backup_names_its_key_and_is_locked_without_it(tmp_path: Path) -> None:
+    keys, other = (key_file(tmp_path / name) for name in ("key", "other"))
+    (key,) = keys_of(keys).ids
+    with broker(tmp_path, backup__key_file=str(keys)) as running:
+        made = make_backup(running.url)
+        async with shown(running.url, Location("backup", (made,)), size=(100, 24)) as pilot:
+            await see(pilot, "● complete", f"with key {key}", "__metadata/0")
+    with broker(tmp_path, backup__key_file=str(other)) as running:
+        async with shown(running.url, BACKUPS, size=(100, 24)) as pilot:
+            await see(pilot, "1 locked", "◇ locked")
+            await press(pilot, "enter")
+            await see(pilot, f"is encrypted with key {key}", "Its logs are listed when the broker has its key.")
 
 
 async def test_key_without_the_right_is_refused_and_a_read_only_screen_offers_nothing(

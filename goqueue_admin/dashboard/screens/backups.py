@@ -166,6 +166,8 @@ class BackupScreen(DashboardScreen):
         error = self.dashboard.service.known.error(self._logs)
         if told.state == "running":
             table.excuse("Its logs are listed when it is complete.")
+        elif told.state == "locked":
+            table.excuse("Its logs are listed when the broker has its key.")
         elif told.state in {"failed", "cancelled"}:
             table.excuse(f"It {'has' if told.state == 'failed' else 'was'} {told.state}: nothing is in it.")
         elif error is not None:

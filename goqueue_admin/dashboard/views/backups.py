@@ -26,6 +26,7 @@ _STATES = {
     "failed": ("◆", "bad"),
     "cancelled": ("○", "muted"),
     "damaged": ("◆", "bad"),
+    "locked": ("◇", "warn"),
 }
 _SENTENCES = 1
 """Problems of a verification that the screen names; a window shows the others."""
@@ -122,10 +123,10 @@ def overview_numbers(found: "BackupOverview", now_ns: int) -> list[LabeledNumber
             if verified
             else LabeledNumber("none", "is verified", "warn")
         )
-    for state in ("failed", "damaged"):
+    for state in ("failed", "damaged", "locked"):
         count = sum(one.state == state for one in found.backups)
         if count:
-            numbers.append(LabeledNumber(formats.count(count), state, "bad"))
+            numbers.append(LabeledNumber(formats.count(count), state, state_tone(state)))
     return numbers
 
 
@@ -191,6 +192,8 @@ def backup_facts(one: "BackupInfo", now_ns: int, sentences: int = _SENTENCES) ->
     if one.cut_at is not None:
         ended = "" if one.finished_at is None else f", finished at {format_to_second(one.finished_at)}"
         yield "created", f"{format_to_second(one.cut_at)}{ended}", ""
+    if one.key is not None:
+        yield "encrypted", f"with key {one.key}", ""
     if one.state in {"complete", "damaged"}:
         yield from _verification_facts(one.verification, now_ns, sentences)
     if one.damaged_ranges:
