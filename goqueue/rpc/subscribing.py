@@ -126,6 +126,9 @@ class Subscription:
                 (length,) = LENGTH.unpack_from(body)
                 start = LENGTH.size + length
                 head = _read_head(body[LENGTH.size : start])
+                if head.leases and head.generation != self._generation:  # partitions came while the poll waited
+                    for response in await self._reassigned():
+                        yield response
                 for lease in head.leases:
                     frames = body[start : start + lease.bytes]
                     start += lease.bytes

@@ -118,6 +118,29 @@ def test_members_see_rebalances_and_a_cancelled_member_gives_its_leases_back(
     eventually(lambda: ask(url, "GET", f"/groups/{group}").json["state"] == "empty")
 
 
+def test_member_learns_of_a_partition_before_its_first_message(
+    rpc_broker: LocalBroker, rpc: Stubs, new_name: Names
+) -> None:
+    topic, group, url = new_name("orders"), new_name("group"), rpc_broker.url
+    create(url, topic, 2)
+    for partition in (0, 1):
+        publish(url, topic, "1", partition=partition)
+    request = consume_pb2.SubscribeRequest(topics=[topic], group_id=group, max_in_flight=2)
+    one = rpc.consume.Subscribe(request, timeout=60)
+    held = messages_of(one)
+    receipts = [next(held).receipt_handle, next(held).receipt_handle]
+    for partition in (0, 1):
+        publish(url, topic, "2", partition=partition)
+    other = rpc.consume.Subscribe(request, timeout=60)
+    assert list(next(other).assignment.partitions) == []  # the first member still holds messages of both
+    rpc.acks.BatchAck(ack_pb2.BatchAckRequest(receipt_handles=receipts))
+    *before, first = kinds(other, "messages")
+    assignments = [each.assignment for each in before if each.WhichOneof("payload") == "assignment"]
+    assert [each.partition for each in assignments[-1].partitions] == [first.messages.partition]
+    one.cancel()
+    other.cancel()
+
+
 def test_hostile_clients_disturb_no_other(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(listener, "HTTP_WRITE_SECONDS", 0.5)
     with LocalBroker(str(tmp_path / "data"), grpc__port="0") as broker, stubs_of(broker) as stubs:
