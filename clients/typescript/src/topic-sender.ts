@@ -91,6 +91,12 @@ export class TopicSender {
     return this.facts;
   }
 
+  /** Do the same, but ask the broker: partitions may have been added. */
+  learnAgain(): Promise<TopicFacts> {
+    this.facts = undefined;
+    return this.learn();
+  }
+
   private async describe(): Promise<TopicFacts> {
     const request = { topic: this.topic };
     const found = await this.host.connection.call(TopicServiceService.describeTopic, request, { repeatable: true });
