@@ -293,9 +293,12 @@ class GroupAdmin:
 
     @operation
     def commit_offsets(
-        self, group: str, member_id: str, offsets: GroupOffsets, generation: int | None = None
+        self, group: str, member_id: str | None, offsets: GroupOffsets, generation: int | None = None
     ) -> ApiRequest[GroupOffsets]:
-        """Commit offsets of a group, and return them as they are afterwards."""
+        """Commit offsets of a group, and return them as they are afterwards.
+
+        A program that assigns partitions itself and never joins passes None as the member.
+        """
         body: JsonObject = {"member_id": member_id, "offsets": offsets}
         if generation is not None:
             body["generation"] = generation

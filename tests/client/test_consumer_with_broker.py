@@ -283,3 +283,4 @@ def test_group_is_described_reset_and_deleted(connected: Client) -> None:
         connected.reset_offsets("g", "t", "somewhere")
     connected.delete_group("g")
     assert connected.groups() == []
+    assert connected.commit_offsets("g", None, {"t": {0: 2}}) == {"t": {0: 2}}  # by a program that never joins
