@@ -210,13 +210,16 @@ class ApiCall:
     def runtime(self) -> Runtime:
         return self.app.runtime
 
-    def count_read(self, topic: str, messages: int, size: int) -> None:
-        """Count messages that are handed out."""
+    def count_read(self, topic: str, messages: int, size: int, *, is_polled: bool = False) -> None:
+        """Count messages that are handed out, by a poll or by a read without a group."""
         counts = self.app.metrics.topic(topic)
         counts.messages_read += messages
         counts.bytes_read += size
         if (meter := self.meter) is not None:
-            meter.count_consumed(messages, size)
+            if is_polled:
+                meter.count_consumed(messages, size)
+            else:
+                meter.count_read(messages, size)
 
     @property
     def partition(self) -> int:

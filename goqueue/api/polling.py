@@ -104,7 +104,7 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
         POLL_SECONDS if query.timeout is None else float(query.timeout),
     )
     for portion in handed.batches:
-        call.count_read(portion.topic, portion.content.count, portion.content.size)
+        call.count_read(portion.topic, portion.content.count, portion.content.size, is_polled=True)
     delay = (None if call.meter is None else call.meter.next_delay()) or _NO_DELAY
     if LEASES in call.request.headers.get("accept", ""):
         return _as_leases(handed, call.runtime.broker.groups.policies, call.access, delay)

@@ -15,6 +15,7 @@ from goqueue.broker.tenants.limits import (
     TENANT_TEXT_CHARACTERS_MAX,
 )
 from goqueue.broker.tenants.naming import TenantNames
+from goqueue.broker.tenants.quotas import VALUE_MAX, check_recorded
 from goqueue.broker.tenants.records import TenantAction, TenantRecord, TenantStatus
 from goqueue.broker.tenants.removal import TenantContents
 from goqueue.errors import PermissionDenied, TenantsOff
@@ -24,6 +25,12 @@ _NAME = Annotated[str, Meta(min_length=1, max_length=TENANT_NAME_CHARACTERS_MAX)
 _Text = Annotated[str, Meta(max_length=TENANT_TEXT_CHARACTERS_MAX)]
 _Entry = Annotated[str, Meta(max_length=TENANT_METADATA_CHARACTERS_MAX)]
 _Metadata = Annotated[dict[_Entry, _Entry], Meta(max_length=TENANT_METADATA_MAX, description="Texts of your own.")]
+
+_Value = Annotated[int, Meta(ge=0, le=VALUE_MAX)]
+_Quotas = Annotated[
+    dict[str, _Value | str | dict[str, _Value] | None],
+    Meta(description="Quotas of its own, as `PUT /admin/tenants/{tenant}/quotas` takes them."),
+]
 
 
 class CreateTenantRequest(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -38,6 +45,7 @@ class CreateTenantRequest(Struct, forbid_unknown_fields=True, omit_defaults=True
     display_name: _Text = ""
     description: _Text = ""
     metadata: _Metadata = {}
+    quotas: _Quotas = {}
     adopt: Annotated[
         bool, Meta(description="Give it all topics, groups and subjects whose names begin with its id and a dot.")
     ] = False
@@ -50,6 +58,7 @@ class UpdateTenantRequest(Struct, forbid_unknown_fields=True, omit_defaults=True
     display_name: _Text | UnsetType = UNSET
     description: _Text | UnsetType = UNSET
     metadata: _Metadata | UnsetType = UNSET
+    quotas: _Quotas | UnsetType = UNSET
 
 
 class TenantStatusRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -68,6 +77,7 @@ class TenantJson(Struct, kw_only=True):
     metadata: dict[str, str]
     status: TenantStatus
     reason: str
+    quotas: _Quotas
     status_since: str
     created_at: str
     created_by: Annotated[str, Meta(description="The principal; empty without authentication.")]
@@ -161,8 +171,9 @@ async def list_tenants(call: ApiCall) -> TenantListResponse:
 
 async def create(call: ApiCall, body: CreateTenantRequest) -> TenantJson:
     fields = structs.asdict(body)
-    adopt = fields.pop("adopt")
-    work = tenants_of(call).create(TenantRecord(**fields), call.access.name, adopt=adopt)
+    adopt, tenants = fields.pop("adopt"), tenants_of(call)
+    fields["quotas"] = check_recorded(fields["quotas"])
+    work = tenants.create(TenantRecord(**fields), call.access.name, adopt=adopt)
     return _row(await call.runtime.decide(work))
 
 
@@ -172,7 +183,11 @@ async def describe(call: ApiCall) -> TenantJson:
 
 async def update(call: ApiCall, body: UpdateTenantRequest) -> TenantJson:
     changes = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
-    return _row(await call.runtime.decide(tenants_of(call).update(call.parameters["tenant"], changes)))
+    tenants, tenant = tenants_of(call), call.parameters["tenant"]
+    if "quotas" in changes:  # the others stay
+        check_recorded(changes["quotas"])
+        changes["quotas"] = check_recorded({**tenants.tenant(tenant).quotas, **changes["quotas"]})
+    return _row(await call.runtime.decide(tenants.update(tenant, changes)))
 
 
 async def suspend(call: ApiCall, body: TenantStatusRequest) -> TenantJson:
@@ -261,7 +276,7 @@ def _contents(tenant: str, found: TenantContents) -> TenantContentsJson:
 
 
 def _row(tenant: TenantRecord) -> TenantJson:
-    fields: dict[str, Any] = {name: getattr(tenant, name) for name in TenantJson.__struct_fields__[:7]}
+    fields: dict[str, Any] = {name: getattr(tenant, name) for name in TenantJson.__struct_fields__[:8]}
     return TenantJson(
         **fields,
         status_since=format_time(tenant.status_ns),

@@ -232,6 +232,8 @@ async def delete(call: ApiCall) -> DeleteTopicResponse:
 async def compact(call: ApiCall) -> CompactTopicResponse:
     """Compact a topic. Answers when it is done, which may take long."""
     name = call.parameters["topic"]
+    if call.app.usage is not None:  # only what is counted can be removed
+        await call.app.usage.settle()
     done = await call.runtime.compact_topic(name)
     rows = [
         CompactedPartitionJson(number, one.size_before, one.size_after, one.messages_removed)

@@ -16,7 +16,7 @@ from goqueue.api.tenants import own_tenant, tenants_of
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.broker.tenants.usage import UsageRecorder
 from goqueue.broker.tenants.usage_history import UsagePeriod, UsageStep, add_up, read_hours
-from goqueue.broker.tenants.usage_records import HOUR_NS, HOURS_KEPT, UsageHour
+from goqueue.broker.tenants.usage_records import HOUR_NS, UsageHour
 from goqueue.quantities import format_time
 
 _CSV = "text/csv"
@@ -144,7 +144,7 @@ async def report(call: ApiCall, query: UsageQuery) -> UsageReportResponse | Http
 async def hours_between(call: ApiCall, start_ns: int, end_ns: int, tenant: str | None) -> list[UsageHour]:
     """Return the recorded hours of one tenant or all; the hours of both times included."""
     recorder = UsageMeasures.of(call).recorder
-    first, end = max(start_ns // HOUR_NS, end_ns // HOUR_NS - HOURS_KEPT), end_ns // HOUR_NS + 1
+    first, end = max(start_ns // HOUR_NS, recorder.first_hour), end_ns // HOUR_NS + 1
     work = read_hours(recorder.journal.partition, recorder.hours, first, end, tenant)
     return await call.runtime.perform(work)
 

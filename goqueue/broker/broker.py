@@ -26,7 +26,7 @@ from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producer_checkpoint import note_tear
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.core.upkeep import RetentionClock, read_clock_doubt
-from goqueue.broker.core.work import Callback, run_work
+from goqueue.broker.core.work import Callback, Work, no_work, run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler, delayed_log_name
 from goqueue.broker.groups.coordinator import GroupSettings
@@ -93,6 +93,8 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.delay_scheduler = DelayScheduler(clock)
         self.on_partition_opened: Signal[[Partition]] = Signal()
+        self.before_deletion: Callable[[str], Work[None]] = no_work
+        """Done before a topic is deleted, as long as its messages are there."""
         self.unclaimed: list[str] = []
         """Logs without a topic. They are left alone and reported."""
         self._catalog = Catalog()

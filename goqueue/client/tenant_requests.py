@@ -24,6 +24,8 @@ class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
     """active, suspended, disabled or deleting."""
     reason: str = ""
     """Why it has this status, as the operator has written."""
+    quotas: dict[str, Any] = {}
+    """Quotas of its own; the others are the broker's."""
     status_since: str = ""
     created_at: str = ""
     created_by: str = ""
@@ -89,6 +91,7 @@ class TenantAdmin:
         display_name: str = "",
         description: str = "",
         metadata: Mapping[str, str] | None = None,
+        quotas: Mapping[str, Any] | None = None,
         adopt: bool = False,
     ) -> ApiRequest[TenantInfo]:
         """Create a tenant. Its id is made from its name if none is given.
@@ -101,6 +104,7 @@ class TenantAdmin:
             "display_name": display_name,
             "description": description,
             "metadata": dict(metadata or {}),
+            "quotas": dict(quotas or {}),
             "adopt": adopt,
         }
         return json_request("POST", "/admin/tenants", TenantInfo, body, idempotent=False, unsure_hint=_UNSURE)

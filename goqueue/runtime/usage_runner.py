@@ -35,11 +35,12 @@ class UsageRunner:
         assert broker.tenants is not None, "the broker has tenants"
         memory_bytes_max = runtime.settings.tenant_memory_bytes
         self.meters = TenantMeters(broker.tenants, defaults, runtime.clock.monotonic_ns, memory_bytes_max)
-        self.recorder = UsageRecorder(log, runtime.disk, self.meters, broker.topics)
+        self.recorder = UsageRecorder(log, runtime.disk, self.meters, broker.topics, broker.groups)
         self._runtime = runtime
         self._recorded_ns = runtime.clock.monotonic_ns()
         self.recorder.open(self._hour())
         broker.on_partition_opened.subscribe(self.recorder.follow_partition)
+        broker.before_deletion = self.recorder.before_deletion
         self._sampling = asyncio.Lock()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -53,6 +54,7 @@ class UsageRunner:
                 since_ns = self._runtime.clock.monotonic_ns() - self._recorded_ns
                 if self.recorder.must_record or since_ns >= RECORD_SECONDS * NANOSECONDS:
                     await self.record()
+                await self._runtime.decide(self.recorder.expire_hours())
             except GoQueueError as error:  # it is recorded later
                 _log.warning("the usage of tenants could not be recorded: %s", error)
             until_hour = (HOUR_NS - self._runtime.clock.now_ns() % HOUR_NS) / NANOSECONDS
@@ -109,12 +111,16 @@ class UsageRunner:
         self.recorder.record(recorded.resolve)
         await recorded
 
+    async def settle(self) -> None:
+        """Record all usage up to now; the log tells if that is refused."""
+        try:
+            await self.sample()
+            await self.record()
+        except GoQueueError as error:  # it is recorded later
+            _log.warning("the usage of tenants could not be recorded: %s", error)
+
     async def stop(self) -> None:
         """Record the rest. No request may be in progress any more."""
         self._task.cancel()
         await asyncio.wait([self._task])
-        try:
-            await self.sample()
-            await self.record()
-        except GoQueueError as error:
-            _log.warning("the last usage of tenants could not be recorded: %s", error)
+        await self.settle()

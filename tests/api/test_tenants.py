@@ -115,3 +115,15 @@ def test_broker_without_tenants_says_so_and_refuses_their_keys(tmp_path: Path) -
         assert off.ask("GET", "/topics", key=key).code == "tenants_off"
         body = {"name": "x", "tenant": "a"}
         assert off.ask("POST", "/admin/keys", body, key=broker.admin).code == "tenants_off"
+
+
+def test_tenant_has_its_quotas_from_the_beginning(tmp_path: Path) -> None:
+    with secured(tmp_path, tenants__enabled="true") as broker:
+        given = {"max_topics": 3, "max_storage_bytes": "unlimited", "soft_limits": {"max_topics": 2}}
+        assert broker.do("POST", "/admin/tenants", {"name": "a", "quotas": given})["quotas"] == given
+        changed = broker.do("PATCH", "/admin/tenants/a", {"quotas": {"max_topics": 4, "max_storage_bytes": None}})
+        assert changed["quotas"] == {"max_topics": 4, "soft_limits": {"max_topics": 2}}
+        assert broker.do("GET", "/admin/tenants/a/quotas")["max_topics"] == 4
+        for method, path in (("POST", "/admin/tenants"), ("PATCH", "/admin/tenants/a")):
+            refused = broker.ask(method, path, {"name": "b", "quotas": {"max_topic": 3}})
+            assert (refused.status, refused.json["hint"]) == (400, "did you mean max_topics?")

@@ -120,6 +120,11 @@ class Journal(Generic[Record]):
         """The state as it is on disk; only the journal may change it."""
         return self._durable
 
+    @property
+    def durable_end(self) -> int:
+        """The offset behind the last record of the durable state."""
+        return self._durable_end
+
     def open(self) -> None:
         """Replay the log. A log that cannot be read is fenced and its state is empty."""
         try:

@@ -56,6 +56,11 @@ Job = Callable[[], Any]
 Work = Generator[Job | Promise[Any], Any, T]
 
 
+def no_work(*_: object) -> Work[None]:
+    """Do nothing."""
+    yield from ()
+
+
 def run_work(work: Work[T], settle: Callable[[], object] = lambda: None) -> T:
     """Run all jobs on this thread; `settle` makes durable what a promise waits for."""
     try:

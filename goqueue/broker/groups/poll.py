@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from msgspec.structs import replace as replace_fields
+
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.view import PartitionView
@@ -202,7 +204,11 @@ class Poll:
                 grant = self._new_grant(stretch, history, visibility_ns, is_laned=bool(change.heads))
                 change.grants.append(grant)
                 batches.append(LeasedBatch(*ref, grant, stretch))
-        self.record(ref, [change])
+        counts = {
+            "messages": sum(batch.content.count for batch in batches),
+            "size": sum(batch.content.size for batch in batches),
+        }
+        self.record(ref, [replace_fields(change, **counts)])
         for batch in batches:
             self.batches.append(batch)
             self.messages -= batch.content.count

@@ -318,6 +318,9 @@ class LeasesGranted(CursorRecord, frozen=True, tag="leased"):
     """When lanes are read separately: the first undelivered offset of each lane."""
     lane: int = NORMAL
     """The lane of `held`."""
+    messages: int = 0
+    """Messages in all grants, as `size` in bytes of their frames: what the group was given."""
+    size: int = 0
 
 
 class LanesMerged(CursorRecord, frozen=True, tag="lanes_joined"):

@@ -4,6 +4,7 @@ The records of a log are changes, so compaction by key does not fit. Instead, a 
 is still valid is appended again as whole groups and snapshots, and the segments before it are removed.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -154,7 +155,9 @@ class GroupLog:
             return
         if len(log.sealed()) == 0:
             log.roll()
-        base, size = log.active.base_offset, log.size
+        base, size = self._removable_end(), log.size
+        if base == log.first_offset:
+            return
         keys = deque(key for key in self._keys() if self._complete_at.get(key, -1) < base)
         while keys:
             records = self._next_records(keys)
@@ -165,6 +168,12 @@ class GroupLog:
                 yield durable
         self._rewritten_bytes = log.size - size
         yield from self._remove_segments_before(base)
+
+    def _removable_end(self) -> int:
+        """Return the end of the segments that nothing else needs any more."""
+        needed_from = self.journal.partition.needed_from()
+        bases = [one.base_offset for one in self.log.segments]
+        return bases[-1] if needed_from is None else bases[max(bisect_right(bases, needed_from) - 1, 0)]
 
     def _keys(self) -> Iterator[GroupLogKey]:
         yield from self.state.groups

@@ -48,6 +48,7 @@ class ChangeableBroker(Protocol):
     groups: GroupShards
     delay_scheduler: DelayScheduler
     scaler: TopicScaler
+    before_deletion: Callable[[str], Work[None]]
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -180,7 +181,13 @@ class RecordedChanges:
         count = format_count(sum(one.high_watermark - one.earliest for one in topic.partitions), "offset")
         summary = f"deleted with {format_count(len(topic.partitions), 'partition')} and {count}"
         draft = new_operation(author, "topic_deleted", name, summary, [topic])
-        return (yield from self.carry_out(draft, _answer(partial(self.broker.delete_topic, name))))
+
+        def delete() -> Work[int]:
+            yield from self.broker.before_deletion(name)
+            pending: int = yield from _answer(partial(self.broker.delete_topic, name))
+            return pending
+
+        return (yield from self.carry_out(draft, delete()))
 
     def scale_topic(
         self, author: Author, name: str, count: int, *, accept_key_moves: bool = False

@@ -110,7 +110,10 @@ class TenantMeter:
         self._connections_peak = 0
         self.consumed_messages = 0
         self.consumed_bytes = 0
-        """Handed out since the broker started, also by reads without a group."""
+        """Handed out since the broker started."""
+        self.read_messages = 0
+        self.read_bytes = 0
+        """The part of it that was read without a group: of groups, the logs tell."""
         self._stored_bytes = 0
         self._accepted_bytes = 0
         """Accepted since the storage was measured."""
@@ -232,6 +235,12 @@ class TenantMeter:
                 if limit.hard is not None:
                     limit.hard.spend(amount, now_ns)
                 self._warn(limit, amount, now_ns)
+
+    def count_read(self, messages: int, size: int) -> None:
+        """Charge messages that were read without a group."""
+        self.read_messages += messages
+        self.read_bytes += size
+        self.count_consumed(messages, size)
 
     def hold_consumed(self, messages: int, size: int) -> None:
         """Take what may be handed out from the buckets, while an answer is made."""

@@ -29,6 +29,7 @@ class OwnedResources(Protocol):
     delay_scheduler: DelayScheduler
     security: SecurityAdministration
     schemas: SchemaRegistry
+    before_deletion: Callable[[str], Work[None]]
 
     def delete_topic(self, name: str, told: Callback[int]) -> None: ...
 
@@ -91,6 +92,7 @@ def remove_contents(broker: OwnedResources, tenant: str, deleted: Callable[[str]
     for name in [name for name in broker.topics if name.startswith(prefix)]:
         done: Promise[int] = Promise()
         with suppress(TopicNotFound):
+            yield from broker.before_deletion(name)
             broker.delete_topic(name, done)
             yield from done.kept()
             deleted(name)

@@ -1,13 +1,16 @@
 """Usage of tenants: measured every few seconds, and recorded in the log `__usage` each minute and at each full hour.
 
-Published messages are those that were stored in the topics of a tenant, dead-letter topics excepted. They are counted
-from the logs, so a crash changes nothing. Deliveries, refusals and peaks are counted in memory: a crash loses those
-since the last record, so a tenant is never charged for more than it got.
+Published messages are those that were stored in the topics of a tenant, dead-letter topics excepted; consumed ones were
+given to its groups, or read without a group. Published messages and those of groups are counted from the logs, so a
+crash changes nothing. Reads without a group, refusals and peaks are counted in memory: a crash loses those since the
+last record, so a tenant is never charged for more than it got.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,19 +18,17 @@ from msgspec.structs import replace
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.topic import Topic
-from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
+from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.tenants import quotas as kinds
-from goqueue.broker.tenants.append_meter import AppendMeter
+from goqueue.broker.tenants.deliveries import Delivery, DeliveryCounter
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
-from goqueue.broker.tenants.naming import tenant_of
+from goqueue.broker.tenants.published import PublishedCounter
+from goqueue.broker.tenants.usage_history import DAY_HOURS, expire_hours
 from goqueue.broker.tenants.usage_records import (
-    HOUR_NS,
     HOURS_KEPT,
-    TenantTotals,
-    TopicUsage,
-    TopicUsageGone,
-    UsageExpired,
+    GroupLogsCounted,
     UsageHour,
     UsageRecord,
     UsageState,
@@ -37,29 +38,7 @@ from goqueue.broker.tenants.usage_records import (
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import LogStage
 from goqueue.storage.writer import AppendCallback
-
-
-@dataclass(slots=True)
-class TopicCount:
-    """Messages that were published to one topic: counted before, and by the meters of its partitions since."""
-
-    topic: Topic
-    tenant: str
-    before: TopicUsage | None
-    meters: list[AppendMeter] = field(default_factory=list)
-
-    def usage(self) -> TopicUsage:
-        messages, size = (0, 0) if self.before is None else (self.before.messages, self.before.size)
-        return TopicUsage(
-            topic=self.topic.name,
-            tenant=self.tenant,
-            created_ns=self.topic.created_ns,
-            ends=tuple(meter.end for meter in self.meters),
-            messages=messages + sum(meter.messages for meter in self.meters),
-            size=size + sum(meter.size for meter in self.meters),
-        )
 
 
 @dataclass(slots=True)
@@ -81,6 +60,8 @@ class _LastSample:
     size: int = 0
     consumed_messages: int = 0
     consumed_bytes: int = 0
+    read_messages: int = 0
+    read_bytes: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     warned: Counter[str] = field(default_factory=Counter)
     mark: tuple[object, ...] = ()
@@ -95,140 +76,155 @@ _IDLE: Final = dict.fromkeys(
 class UsageRecorder:
     """Counts and records the usage of all tenants. The runtime calls `sample` and `record` regularly."""
 
-    def __init__(self, partition: Partition, disk: Disk, meters: TenantMeters, topics: Mapping[str, Topic]) -> None:
+    def __init__(
+        self, partition: Partition, disk: Disk, meters: TenantMeters, topics: Mapping[str, Topic], groups: GroupShards
+    ) -> None:
         self.state = UsageState()
         self.journal: Journal[UsageRecord] = Journal(
             partition, disk, self.state, encode_usage_record, decode_usage_record
         )
         self.meters = meters
-        meters.tenants.on_change.subscribe(self._look_again)
-        self._all_topics = topics
-        self._topics: dict[str, TopicCount] = {}
-        self._fresh: dict[Partition, AppendMeter] = {}
-        """Meters of partitions that were opened before their topic was seen."""
+        tenants = meters.tenants.state
+        self._groups = groups
+        self._published = PublishedCounter(self.state, topics, tenants, self._append, self._first_unrecorded)
+        self._deliveries = DeliveryCounter(groups, lambda name: name in tenants.tenants)
+        self._delivered: dict[str, tuple[int, int]] = {}
+        """What the groups of each tenant were given since the start, as of the last sample."""
+        self._delivered_ends: tuple[int, ...] = ()
+        """The ends of the group logs up to which the hours have all deliveries."""
         self.hours: dict[str, UsageHour] = {}
         """The hour of each tenant that is not over yet."""
+        self._over: dict[tuple[str, int], UsageHour] = {}
+        """Hours that are over and not recorded yet."""
+        self._hour = 0
         self._last: dict[str, _LastSample] = {}
-        self._busy: set[AppendMeter] = set()
-        """Meters with something new."""
-        self._published: dict[str, list[int]] = {}
-        """The messages and bytes that were ever published, by tenant."""
-        self.must_record = False
-        """Set when a record should not wait: after a crash, the messages before it would count."""
-        self._is_open = False
-        self._must_look = True
-        """Set when there may be topics that are not counted yet."""
         self.rates: dict[str, dict[str, float]] = {}
         """Of the last seconds, by tenant and kind of quota."""
         self._changed: set[str] = set()
         """Tenants whose usage differs from what is recorded."""
-        self._changed_topics: set[str] = set()
+        self._is_refused = False
+        """True after a record that the disk has refused: then nothing is kept from being removed."""
+
+    @property
+    def first_hour(self) -> int:
+        """The first hour that reports may show: earlier ones are removed."""
+        return self._hour - HOURS_KEPT
+
+    @property
+    def must_record(self) -> bool:
+        """True when a record should not wait."""
+        return self._published.must_record or bool(self._over)
 
     # --- start ---
 
     def open(self, hour: int) -> None:
         """Replay the records, and count what the logs have beyond them."""
         self.journal.open()
-        for name, usage in list(self.state.topics.items()):
-            topic = self._all_topics.get(name)
-            if topic is None or topic.created_ns != usage.created_ns:
-                self._fold(usage)
-        self.hours = {name: replace(one) for name, one in self.state.hours.items()}
-        for total in self.state.totals.values():
-            self._add(total.tenant, total.messages, total.size)
-        for usage in self.state.topics.values():
-            self._add(usage.tenant, usage.messages, usage.size)
-        self._find_topics()
-        self._settle()
+        self._hour = hour
+        tenants = self.meters.tenants.state.tenants
+        self.hours = {name: replace(one) for name, one in self.state.hours.items() if name in tenants}
+        self._published.open()
+        for delivery in self._deliveries.open(self.state.group_ends):
+            self._count_again(delivery)
+        self._delivered_ends = self._deliveries.ends()
+        if not self.state.group_ends:
+            self._append([GroupLogsCounted(self._delivered_ends)], lambda _: None)
+        for one in self.hours.values():
+            one.group_ends = self._delivered_ends
+        for name in self.state.hours.keys() - tenants.keys():  # deleted after their last record
+            self._complete(replace(self.hours.pop(name, self.state.hours[name])))
         self._close_hours(hour)
-        self._is_open = True
+        for number, partition in enumerate(self._groups.partitions):
+            partition.needed_from = partial(self._first_uncounted, number)
+        self.meters.tenants.on_change.subscribe(self._follow_tenants)
+
+    def _count_again(self, delivery: Delivery) -> None:
+        """Add a delivery that the records of its tenant do not have."""
+        tenant, known = delivery.tenant, self.state.hours.get(delivery.tenant)
+        if known is None and tenant not in self.meters.tenants.state.tenants:
+            return
+        if known is not None and known.group_ends and delivery.offset < known.group_ends[delivery.log]:
+            return
+        if tenant not in self.hours and known is not None:
+            self.hours[tenant] = replace(known)  # of a deleted tenant
+        found = self.hours.get(tenant) or self._first_hour(tenant)
+        found.consumed_messages += delivery.messages
+        found.consumed_bytes += delivery.size
+        self._changed.add(tenant)
+
+    def _complete(self, hour: UsageHour) -> None:
+        """Record the last hour of a deleted tenant again if the logs have more."""
+        messages, size = self.published(hour.tenant)
+        hour.published_messages, hour.published_bytes = messages - hour.messages_before, size - hour.size_before
+        if hour != self.state.hours[hour.tenant]:
+            hour.group_ends = self._delivered_ends
+            self._over[hour.tenant, hour.hour] = hour
 
     def follow_partition(self, partition: Partition) -> None:
         """Count a partition that was opened, from its first message on."""
-        self._must_look = True
-        if _is_counted(partition.topic) and tenant_of(partition.topic) in self.meters.tenants.state.tenants:
-            self._fresh[partition] = AppendMeter(partition, partition.log.next_offset, self._busy)
+        self._published.follow_partition(partition)
 
-    def _look_again(self) -> None:
-        """Look for topics of a new tenant that were there before."""
-        self._must_look = True
+    def _follow_tenants(self) -> None:
+        """Begin the hour of a new tenant: what came before it, in topics and groups that it was given, is not its."""
+        self._published.look_again()
+        for name in self.meters.tenants.state.tenants.keys() - self.hours.keys():
+            begun = self._first_hour(name)
+            begun.group_ends = self._deliveries.ends()
+            self._append([replace(begun)], lambda _: None)
 
-    def _find_topics(self) -> None:
-        """Begin to count new topics, and new partitions of known ones."""
-        if not self._must_look and not self._fresh:  # a partition is opened before its topic is there
-            return
-        self._must_look = False
-        tenants = self.meters.tenants.state.tenants
-        for name, topic in self._all_topics.items():
-            count = self._topics.get(name)
-            if count is not None and count.topic is topic and len(count.meters) == len(topic.partitions):
-                continue
-            tenant = tenants.get(tenant_of(name))
-            if tenant is None or not _is_counted(name):
-                continue
-            if count is None:
-                before = self.state.topics.get(name)
-                count = self._topics[name] = TopicCount(topic, tenant.id, before)
-            for number in range(len(count.meters), len(topic.partitions)):
-                partition = topic.partition(number)
-                count.meters.append(self._meter_of(partition, count.before))
-            self._changed.add(tenant.id)
-            self._changed_topics.add(name)
+    # --- what is not recorded yet ---
 
-    def _meter_of(self, partition: Partition, before: TopicUsage | None) -> AppendMeter:
-        """Return the meter of a partition: from where it was recorded, or from its beginning.
+    def _first_unrecorded(self, partition: Partition) -> int | None:
+        """Return the first offset of a partition that no record counts; it is not removed before."""
+        if self._is_refused or self.journal.log.obstacle is not None:
+            return None
+        found = self._durable.topics.get(partition.topic)
+        return found.ends[partition.number] if found is not None and partition.number < len(found.ends) else 0
 
-        One that is not new while the broker runs became the tenant's with all it had, which was not published by it.
-        """
-        meter = self._fresh.pop(partition, None)
-        if meter is not None:
-            return meter
-        if before is not None:
-            known = before.ends
-            return AppendMeter(partition, known[partition.number] if partition.number < len(known) else 0, self._busy)
-        self.must_record |= self._is_open
-        return AppendMeter(partition, partition.log.next_offset if self._is_open else 0, self._busy)
+    def _first_uncounted(self, number: int) -> int | None:
+        """Return the same of a group log."""
+        if self._is_refused or self.journal.log.obstacle is not None:
+            return None
+        ends = self._durable.group_ends
+        return ends[number] if number < len(ends) else 0
+
+    @property
+    def _durable(self) -> UsageState:
+        durable = self.journal.durable
+        assert isinstance(durable, UsageState)
+        return durable
+
+    def before_deletion(self, topic: str) -> Work[None]:
+        """Record the messages of a topic before they are deleted."""
+        usage = self._published.usage_of(topic)
+        if usage is not None:
+            recorded: Promise[GoQueueError | None] = Promise()
+            self._append([usage], recorded)
+            with suppress(GoQueueError):  # it can be deleted also when the disk is full
+                yield from recorded.kept()
 
     # --- sample ---
 
     def sample(self, hour: int, now_ns: int, occupied: Mapping[str, Occupancy]) -> None:
         """Count what has come since the last sample. `now_ns` is monotonic, `hour` counts from the epoch."""
-        self._settle()
-        for name, count in list(self._topics.items()):
-            if self._all_topics.get(name) is not count.topic:
-                for meter in count.meters:
-                    meter.stop()
-                del self._topics[name]
-                self._fold(count.usage())
-                self._must_look = True  # it may have been created again
-        self._find_topics()
-        self._settle()
-        self._fold_unseen()
+        self._hour = max(hour, self._hour)
+        self._published.collect()
+        self._delivered_ends = self._deliveries.ends()
         for last in list(self._last.values()):
             if self.meters.of(last.meter.tenant) is not last.meter:
                 self._end_tenant(last, now_ns)
         self._close_hours(hour)
         for one in self.meters.all():
-            self._sample_tenant(one, hour, now_ns, occupied.get(one.tenant, Occupancy()))
+            self._sample_tenant(one, now_ns, occupied.get(one.tenant, Occupancy()))
 
-    def _fold_unseen(self) -> None:
-        """Add topics that were created and deleted between two samples."""
-        for partition, meter in list(self._fresh.items()):
-            if partition.log.stage > LogStage.OPEN:
-                meter.stop()
-                del self._fresh[partition]
-                ends = (meter.end,)
-                name, tenant = partition.topic, tenant_of(partition.topic)
-                given = {"messages": meter.messages, "size": meter.size}
-                self._fold(TopicUsage(topic=name, tenant=tenant, created_ns=0, ends=ends, **given))
-
-    def _sample_tenant(self, meter: TenantMeter, hour: int, now_ns: int, occupied: Occupancy) -> None:
+    def _sample_tenant(self, meter: TenantMeter, now_ns: int, occupied: Occupancy) -> None:
         meter.note_storage(occupied.storage_bytes)
         total, last = self.published(meter.tenant), self._last.get(meter.tenant)
-        open_hour = self.hours.get(meter.tenant) or self._first_hour(meter.tenant, hour)
+        delivered = self._deliveries.count(meter.tenant)
+        open_hour = self.hours.get(meter.tenant) or self._first_hour(meter.tenant)
         violations = meter.violations
         mark = (
-            *(total, meter.consumed_messages, meter.consumed_bytes, meter.connections, open_hour.hour),
+            *(total, delivered, meter.consumed_messages, meter.consumed_bytes, meter.connections, open_hour.hour),
             *(occupied.storage_bytes, occupied.topics, occupied.partitions),
             *(sum(violations.refused.values()), sum(violations.warned.values())),
         )
@@ -250,8 +246,10 @@ class UsageRecorder:
         open_hour.peaks = {kind: peak for kind, peak in peaks.items() if peak}
         open_hour.published_messages = total[0] - open_hour.messages_before
         open_hour.published_bytes = total[1] - open_hour.size_before
-        open_hour.consumed_messages += amounts[kinds.CONSUME_RATE]
-        open_hour.consumed_bytes += amounts[kinds.CONSUME_BYTES_RATE]
+        given, self._delivered[meter.tenant] = self._delivered.get(meter.tenant, (0, 0)), delivered
+        open_hour.consumed_messages += meter.read_messages - last.read_messages + delivered[0] - given[0]
+        open_hour.consumed_bytes += meter.read_bytes - last.read_bytes + delivered[1] - given[1]
+        open_hour.group_ends = self._delivered_ends
         open_hour.storage_bytes = occupied.storage_bytes
         open_hour.storage_peak = max(open_hour.storage_peak, occupied.storage_bytes)
         open_hour.topics, open_hour.partitions = occupied.topics, occupied.partitions
@@ -264,6 +262,8 @@ class UsageRecorder:
             *total,
             meter.consumed_messages,
             meter.consumed_bytes,
+            meter.read_messages,
+            meter.read_bytes,
             violations.refused.copy(),
             violations.warned.copy(),
             mark,
@@ -274,94 +274,78 @@ class UsageRecorder:
     def _end_tenant(self, last: _LastSample, now_ns: int) -> None:
         """Count what a deleted tenant got at last. Another one with its id begins with a meter of its own."""
         tenant = last.meter.tenant
-        if (open_hour := self.hours.get(tenant)) is not None:
-            self._sample_tenant(last.meter, open_hour.hour, now_ns, Occupancy())
+        if tenant in self.hours:
+            self._sample_tenant(last.meter, now_ns, Occupancy())
         self._last.pop(tenant, None)
         self.rates.pop(tenant, None)
 
-    def _first_hour(self, tenant: str, hour: int) -> UsageHour:
-        """Begin an hour of a tenant that has none; there may have been a tenant with its id before."""
-        found = self.hours[tenant] = UsageHour(tenant=tenant, hour=hour)
-        if (known := self.state.hours.get(tenant)) is not None:
-            found = self.hours[tenant] = _following(known, hour)
-        return found
+    def _first_hour(self, tenant: str) -> UsageHour:
+        """Begin the hour of a tenant that has none; there may have been a tenant with its id before."""
+        begun, known = UsageHour(tenant=tenant, hour=self._hour), self.state.hours.get(tenant)
+        if known is not None:  # it was deleted in this hour, or before
+            begun = replace(known) if known.hour >= self._hour else _following(known, self._hour)
+        self.hours[tenant] = begun
+        return begun
 
-    def _settle(self) -> None:
-        """Add what has become durable to the totals."""
-        for meter in list(self._busy):
-            messages, size = meter.take()
-            topic = meter.partition.topic
-            self._add(tenant_of(topic), messages, size)
-            self._changed_topics.add(topic)
-
-    def _add(self, tenant: str, messages: int, size: int) -> None:
-        found = self._published.setdefault(tenant, [0, 0])
-        found[0] += messages
-        found[1] += size
+    def _close_hours(self, hour: int) -> None:
+        """End the hours that are over, and begin the next. A clock that goes back does not open an hour again."""
+        for one in [one for one in self.hours.values() if one.hour < hour]:
+            messages, size = self.published(one.tenant)
+            one.published_messages, one.published_bytes = messages - one.messages_before, size - one.size_before
+            self._over[one.tenant, one.hour] = one
+            if one.tenant in self.meters.tenants.state.tenants:
+                self.hours[one.tenant] = _following(one, hour)
+            else:
+                del self.hours[one.tenant]
 
     def published(self, tenant: str) -> tuple[int, int]:
         """Return the messages and bytes that a tenant has ever published, as of the last sample."""
-        messages, size = self._published.get(tenant, (0, 0))
-        return messages, size
+        return self._published.total(tenant)
 
     # --- record ---
 
     def record(self, done: AppendCallback) -> None:
         """Record what has changed. `done` is called when it is durable, or with the error; then it is tried again."""
-        self.must_record = False
-        changed, self._changed = self._changed, set()
-        topics, self._changed_topics = self._changed_topics, set()
-        records: list[UsageRecord] = [self._topics[name].usage() for name in sorted(topics) if name in self._topics]
+        published = self._published
+        changed, self._changed = self._changed | published.changed_tenants, set()
+        topics, published.changed_topics = published.changed_topics, set()
+        published.changed_tenants, published.must_record = set(), False
+        over = dict(self._over)
+        records: list[UsageRecord] = [*map(replace, over.values()), *published.usages(topics)]
         records += [replace(self.hours[name]) for name in sorted(changed) if name in self.hours]
+        if self._delivered_ends != self.state.group_ends:  # after the hours: all deliveries before it are in them
+            records.append(GroupLogsCounted(self._delivered_ends))
 
         def recorded(error: GoQueueError | None) -> None:
+            self._is_refused = error is not None
             if error is not None:
                 self._changed |= changed
-                self._changed_topics |= topics
+                published.changed_topics |= topics
+            else:
+                self._over = {key: one for key, one in self._over.items() if key not in over}
             done(error)
 
         self._append(records, recorded)
 
-    def _append(self, records: Iterable[UsageRecord], done: AppendCallback) -> None:
+    def _append(self, records: Sequence[UsageRecord], done: AppendCallback) -> None:
         obstacle = self.journal.log.obstacle
         if obstacle is not None:
             done(obstacle)
             return
         try:
-            self.journal.record(list(records), done)
+            self.journal.record(records, done)
         except GoQueueError as error:
             done(error)
 
-    def _close_hours(self, hour: int) -> None:
-        """Record the hours that are over, and begin the next. A clock that goes back does not open an hour again."""
-        over = [one for one in self.hours.values() if one.hour < hour]
-        if not over:
+    def expire_hours(self) -> Work[None]:
+        """Remove the hours that are too old. Call it often: it reads the log once a day."""
+        below, last = self.first_hour, self.state.hours
+        if below // DAY_HOURS <= self.state.hours_below // DAY_HOURS:
             return
-        records: list[UsageRecord] = []
-        for one in over:
-            messages, size = self.published(one.tenant)
-            one.published_messages, one.published_bytes = messages - one.messages_before, size - one.size_before
-            records.append(replace(one))
-            tenant = self.meters.tenants.state.tenants.get(one.tenant)
-            if tenant is not None:
-                if tenant.created_ns // HOUR_NS <= one.hour - HOURS_KEPT:
-                    records.append(UsageExpired(one.tenant, one.hour - HOURS_KEPT))
-                self.hours[one.tenant] = _following(one, hour)
-            else:
-                del self.hours[one.tenant]
-        self._append(records, lambda _: None)
-
-    def _fold(self, usage: TopicUsage) -> None:
-        """Add what was published to a deleted topic to the totals of its tenant."""
-        former = self.state.totals.get(usage.tenant, TenantTotals(tenant=usage.tenant))
-        total = TenantTotals(
-            tenant=usage.tenant,
-            messages=former.messages + usage.messages,
-            size=former.size + usage.size,
-            folded=usage.topic,
-        )
-        self._append([total, TopicUsageGone(usage.topic)], lambda _: None)
-        self._changed.add(usage.tenant)
+        # The last hour of a tenant says how much was used before it, so another one is recorded first.
+        following = [replace(one) for name, one in self.hours.items() if name in last and last[name].hour < below]
+        yield from self.journal.recorded(following, lambda: None)
+        yield from expire_hours(self.journal, self.state, below)
 
 
 def _following(former: UsageHour, hour: int) -> UsageHour:
@@ -377,12 +361,8 @@ def _following(former: UsageHour, hour: int) -> UsageHour:
         storage_peak=former.storage_bytes,
         topics=former.topics,
         partitions=former.partitions,
+        group_ends=former.group_ends,
     )
-
-
-def _is_counted(topic: str) -> bool:
-    """Return whether messages in a topic were published to it: dead letters were moved there by the broker."""
-    return not topic.endswith(DEAD_LETTER_SUFFIX)
 
 
 def _sum(known: dict[str, int], added: Counter[str]) -> dict[str, int]:

@@ -5,12 +5,26 @@ from typing import Final, Literal
 
 import msgspec
 
+from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Work
 from goqueue.broker.tenants import quotas as kinds
-from goqueue.broker.tenants.usage_records import HOUR_NS, UsageHour, decode_usage_record
+from goqueue.broker.tenants.usage_records import (
+    HOUR_NS,
+    HoursExpired,
+    UsageExpired,
+    UsageHour,
+    UsageRecord,
+    UsageState,
+    decode_usage_record,
+)
 from goqueue.limits import READ_BYTES
 from goqueue.storage import frame
+from goqueue.storage.reads import ReadResult
+
+DAY_HOURS: Final = 24
+_LATE_HOURS = 48  # the disk may have been full when an hour was over
+_EXPIRE_BYTES = 256 * 1024  # in one turn of the loop: a few milliseconds
 
 UsageStep = Literal["hour", "day", "month", "total"]
 _PEAKS: Final = {
@@ -74,11 +88,8 @@ def read_hours(
     offset = max(partition.earliest, (yield from partition.offset_for_time(max(0, first) * HOUR_NS)))
     while offset < partition.high_watermark:
         read = yield from partition.read_uncommitted(offset, READ_BYTES, skip_damage=True)
-        for buffer in read.buffers:
-            for position in frame.walk(buffer):
-                message = frame.decode(buffer, position)
-                if message.flags & (frame.CONTROL | frame.TOMBSTONE) or not (message.key or b"").startswith(prefix):
-                    continue
+        for message in _messages(read):
+            if (message.key or b"").startswith(prefix):
                 record = decode_usage_record(message)
                 if isinstance(record, UsageHour):
                     found[record.hour, record.tenant] = record
@@ -87,6 +98,40 @@ def read_hours(
         offset = read.next_offset
     found |= {(one.hour, one.tenant): one for one in open_hours.values() if tenant in (None, one.tenant)}
     return [found[key] for key in sorted(found) if first <= key[0] < end]
+
+
+def expire_hours(journal: Journal[UsageRecord], state: UsageState, below: int) -> Work[None]:
+    """Remove the hours before this one.
+
+    The last one of a deleted tenant stays: it says how much was used before it. Reports do not show it.
+    """
+    partition, since, is_over = journal.partition, state.hours_below, False
+    last_hours = {name: one.hour for name, one in state.hours.items()}
+    offset, end = partition.earliest, partition.high_watermark
+    while offset < end and not is_over:
+        read = yield from partition.read_uncommitted(offset, _EXPIRE_BYTES, skip_damage=True)
+        found: dict[tuple[str, int], UsageExpired] = {}
+        for message in _messages(read):
+            kind, _, name = (message.key or b"").decode().partition(":")
+            tenant, _, hour = name.rpartition(":")
+            if kind == "hour" and since <= int(hour) < min(below, last_hours.get(tenant, below)):
+                found[tenant, int(hour)] = UsageExpired(tenant, int(hour))
+            is_over |= kind == "hour" and int(hour) > below + _LATE_HOURS  # hours are recorded in their order
+        if found:
+            yield from journal.recorded(list(found.values()), lambda: None)
+        if read.next_offset == offset:
+            break
+        offset = read.next_offset
+    yield from journal.recorded([HoursExpired(below)], lambda: None)
+
+
+def _messages(read: ReadResult) -> Iterator[frame.StoredMessage]:
+    """Yield the records of a read that are not deletions."""
+    for buffer in read.buffers:
+        for position in frame.walk(buffer):
+            message = frame.decode(buffer, position)
+            if not message.flags & (frame.CONTROL | frame.TOMBSTONE):
+                yield message
 
 
 def add_up(hours: Iterable[UsageHour], step: UsageStep, begin_ns: int) -> list[UsagePeriod]:

@@ -71,6 +71,8 @@ class UsageHour(msgspec.Struct, kw_only=True, omit_defaults=True, tag="hour", ta
     """Refused requests and delayed polls by kind of quota."""
     warned: dict[str, int] = {}
     """Requests beyond soft limits."""
+    group_ends: tuple[int, ...] = ()
+    """The offset of each group log below which deliveries are counted."""
 
 
 class UsageExpired(msgspec.Struct, frozen=True, tag="hour_expired", tag_field="record"):
@@ -80,7 +82,19 @@ class UsageExpired(msgspec.Struct, frozen=True, tag="hour_expired", tag_field="r
     hour: int
 
 
-UsageRecord = TopicUsage | TopicUsageGone | TenantTotals | UsageHour | UsageExpired
+class HoursExpired(msgspec.Struct, frozen=True, tag="hours_expired", tag_field="record"):
+    """All hours before this one were removed."""
+
+    below: int
+
+
+class GroupLogsCounted(msgspec.Struct, frozen=True, tag="group_logs", tag_field="record"):
+    """The deliveries of all tenants are counted below these offsets of the group logs, in the records before this."""
+
+    ends: tuple[int, ...]
+
+
+UsageRecord = TopicUsage | TopicUsageGone | TenantTotals | UsageHour | UsageExpired | HoursExpired | GroupLogsCounted
 _DECODER = msgspec.json.Decoder(UsageRecord)
 
 
@@ -95,6 +109,8 @@ def _log_key(record: UsageRecord) -> bytes:
         return f"topic:{record.topic}".encode()
     if isinstance(record, TenantTotals):
         return f"totals:{record.tenant}".encode()
+    if isinstance(record, HoursExpired | GroupLogsCounted):
+        return b"hours_expired" if isinstance(record, HoursExpired) else b"group_logs"
     return f"hour:{record.tenant}:{record.hour}".encode()
 
 
@@ -113,7 +129,10 @@ class UsageState:
         self.topics: dict[str, TopicUsage] = {}
         self.totals: dict[str, TenantTotals] = {}
         self.hours: dict[str, UsageHour] = {}
-        """By tenant."""
+        """By tenant, deleted ones included: a new tenant with its id goes on from there."""
+        self.hours_below = 0
+        """Hours before this one were removed."""
+        self.group_ends: tuple[int, ...] = ()
 
     def note_loss(self, count: int) -> None:
         """Lost records are counted again from the logs, as far as messages are concerned."""
@@ -131,10 +150,16 @@ class UsageState:
                 former = self.hours.get(record.tenant)
                 if former is None or record.hour >= former.hour:
                     self.hours[record.tenant] = record
+            case HoursExpired():
+                self.hours_below = record.below
+            case GroupLogsCounted():
+                self.group_ends = record.ends
             case UsageExpired():
                 pass
 
     def records(self) -> Iterator[UsageRecord]:
         yield from self.totals.values()
         yield from self.topics.values()
+        yield HoursExpired(self.hours_below)
         yield from self.hours.values()
+        yield GroupLogsCounted(self.group_ends)

@@ -7,6 +7,7 @@ import pytest
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.work import Promise
 from goqueue.broker.groups.poll import LeasedBatch
+from goqueue.broker.groups.records import LeasesGranted
 from goqueue.errors import DiskFull, GenerationStale, GroupNotFound, LogFenced, MemberUnknown
 from tests.broker.brokers import Running, begin, frames_of, going_on, next_job
 from tests.broker.groupwork import Team, offsets_of, team_with, values_of
@@ -84,6 +85,23 @@ def test_compacted_topic_is_delivered_without_gaps() -> None:
     for batch in batches:
         team.ack(batch)
     assert team.cursor().floor >= 4
+
+
+def test_lease_record_says_how_much_was_given() -> None:
+    team = Team(Running())
+    team.running.create("orders", cleanup="compact")
+    for value in ("a1", "b1", "a2", "b2"):
+        team.publish(value, key=value[0])
+    team.running.partition().log.roll()
+    team.publish("c1", "c2", lanes=(1, 3))
+    team.running.compact()
+    one, recorded = team.join(), list[LeasesGranted]()
+    team.coordinator.journal.on_kept.subscribe(
+        lambda record: recorded.append(record) if isinstance(record, LeasesGranted) else None
+    )
+    batches = team.poll(one) + team.poll(one)
+    assert sum(record.messages for record in recorded) == len(values_of(batches)) == 4
+    assert sum(record.size for record in recorded) == sum(batch.content.size for batch in batches)
 
 
 def test_messages_removed_by_retention_are_counted_as_lost() -> None:

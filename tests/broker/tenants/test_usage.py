@@ -2,20 +2,26 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import run_work
+from goqueue.broker.core.topic import TopicSettings
+from goqueue.broker.core.work import Work, run_work
+from goqueue.broker.groups.records import LeasesGranted, decode_group_record
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.broker.tenants.records import TenantRecord
 from goqueue.broker.tenants.usage import Occupancy, UsageRecorder
 from goqueue.broker.tenants.usage_history import QuotaTest, add_up, find_beyond, read_hours
 from goqueue.broker.tenants.usage_records import (
     HOUR_NS,
+    GroupLogsCounted,
+    HoursExpired,
     TenantTotals,
     TopicUsage,
     TopicUsageGone,
@@ -27,7 +33,9 @@ from goqueue.broker.tenants.usage_records import (
 )
 from goqueue.clock import NANOSECONDS
 from goqueue.storage import frame, scan
-from tests.broker.brokers import KEEPS, Running, frames_of, offer_batch
+from goqueue.storage.log import LogSettings
+from tests.broker.brokers import KEEPS, Running, begin, frames_of, offer_batch
+from tests.broker.groupwork import Team
 
 TENANTS = ("acme", "beta")
 
@@ -38,23 +46,44 @@ class Life:
     def __init__(self) -> None:
         self.running = Running(has_tenants=True)
         self.gone: Counter[tuple[str, str]] = Counter()
-        """Messages and bytes of deleted topics, counted in their logs."""
+        """Messages and bytes that were deleted, counted in their logs."""
+        self.leases: dict[tuple[int, int], LeasesGranted] = {}
+        """What groups were given, by group log and offset, as far as it has been durable."""
+        self.lives = 0
         assert self.running.broker.tenants is not None
         for tenant in TENANTS:
             run_work(self.running.broker.tenants.create(TenantRecord(id=tenant, name=tenant), ""), self.running.flush)
         self.open()
+        self.running.flush()
 
     def open(self) -> None:
         broker, clock = self.running.broker, self.running.clock
         assert broker.tenants is not None
         self.meters = TenantMeters(broker.tenants, {}, clock.monotonic_ns)
-        self.recorder = UsageRecorder(broker.usage_log, self.running.disk, self.meters, broker.topics)
+        self.recorder = UsageRecorder(broker.usage_log, self.running.disk, self.meters, broker.topics, broker.groups)
         self.recorder.open(clock.now_ns() // HOUR_NS)
         broker.on_partition_opened.subscribe(self.recorder.follow_partition)
+        broker.before_deletion = self.recorder.before_deletion
+        for coordinator in broker.groups:
+            group_log = coordinator.store.group_log
+            group_log._bytes_max, group_log.log.settings = 1024, LogSettings(1024)
+        self.note_leases()
 
     def crash(self, keep: str) -> None:
-        self.running = self.running.crash(keep)  # type: ignore[arg-type] # one of KEEPS
+        self.running, self.lives = self.running.crash(keep), self.lives + 1  # type: ignore[arg-type] # one of KEEPS
         self.open()
+
+    def note_leases(self) -> None:
+        """Note the leases in the group logs, as long as they are there."""
+        for partition in self.running.broker.groups.partitions:
+            for message, _ in _frames(partition):
+                if isinstance(record := decode_group_record(message), LeasesGranted):
+                    self.leases[partition.number, message.offset] = record
+
+    def rewrite_group_logs(self) -> None:
+        self.running.flush()
+        self.note_leases()
+        run_work(self.running.broker.groups.rewrite_logs(), self.running.flush)
 
     def topics(self) -> list[str]:
         return sorted(name for name in self.running.broker.topics if not name.startswith("__"))
@@ -68,12 +97,39 @@ class Life:
         if waits:
             self.running.flush()
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, keep: str | None = None) -> None:
+        """Delete a topic, and crash before that is durable if it is said what to keep then."""
         self.running.flush()
-        self.gone += self.recount(name)
-        self.running.delete(name)
-        self.sample()
-        self.record(waits=True)
+        counted = self.recount(name)
+        run_work(self.running.broker.before_deletion(name), self.running.flush)
+        self.running.ask_to_delete(name)
+        if keep is None:
+            self.running.flush()
+        else:
+            self.crash(keep)
+        if name not in self.topics():
+            self.gone += counted
+
+    def expire(self, name: str) -> None:
+        """Let retention remove what it may."""
+        self.running.flush()
+        counted = self.recount(name)
+        self.running.roll(name)
+        self.running.maintain(TopicSettings(retention_bytes=0), name)
+        self.gone += counted - self.recount(name)
+
+    def poll(self, chance: Random) -> None:
+        """Give a new member of a group some messages; sometimes without waiting until that is durable."""
+        tenant = chance.choice(TENANTS)
+        topics = [name for name in self.topics() if name.startswith(tenant) and not name.endswith(".dlq")]
+        if topics:
+            team = Team(self.running, f"{tenant}.{chance.choice('gh')}", life=self.lives)
+            member = team.join(topics=topics)
+            work = team.polling(member, chance.randint(1, 5))
+            if chance.random() < 0.7:
+                run_work(work, self.running.flush)
+            else:
+                begin_or_end(work)
 
     def recount(self, *names: str) -> Counter[tuple[str, str]]:
         found: Counter[tuple[str, str]] = Counter()
@@ -87,6 +143,7 @@ class Life:
 
     def check(self) -> None:
         self.running.flush()
+        self.note_leases()
         self.sample()
         expected = self.gone + self.recount(*self.topics())
         for tenant in TENANTS:
@@ -95,6 +152,9 @@ class Life:
             hours = self.hours(tenant)
             assert sum(hour.published_messages for hour in hours) == counted[0]
             assert sum(hour.published_bytes for hour in hours) == counted[1]
+            leases = [one for one in self.leases.values() if one.group.startswith(tenant)]
+            assert sum(hour.consumed_messages for hour in hours) == sum(one.messages for one in leases), tenant
+            assert sum(hour.consumed_bytes for hour in hours) == sum(one.size for one in leases), tenant
 
     def hours(self, tenant: str | None = None) -> list[UsageHour]:
         self.record(waits=True)
@@ -106,16 +166,19 @@ class Life:
             self.sample,
             lambda: self.crash(chance.choice(KEEPS)),
             lambda: self.pass_time(chance),
+            self.rewrite_group_logs,
         ]
         always += [lambda: self.create(chance), lambda: self.record(waits=chance.random() < 0.5)]
         with_topics: list[Callable[[], object]] = [lambda: self.publish(chance)] * 4
         with_topics += [lambda: self.refuse(chance), lambda: self.mark(chance)]
-        with_topics += [lambda: self.delete(chance.choice(topics))]
+        with_topics += [lambda: self.delete(chance.choice(topics), chance.choice([None, None, *KEEPS]))]
+        with_topics += [lambda: self.expire(chance.choice(topics))] + [lambda: self.poll(chance)] * 4
         chance.choice(always + with_topics if topics else always)()
 
     def create(self, chance: Random) -> None:
         name = f"{chance.choice(TENANTS)}.{chance.choice('abc')}{chance.choice(['', '.dlq'])}"
         if name not in self.topics():
+            self.running.clock.advance(0.001)  # topics are told apart by when they were created
             self.running.create(name, chance.randint(1, 2))
 
     def publish(self, chance: Random) -> None:
@@ -144,6 +207,12 @@ class Life:
 
     def partition(self, chance: Random) -> Partition:
         return chance.choice(self.running.broker.topics[chance.choice(self.topics())].partitions)
+
+
+def begin_or_end(work: Work[Any]) -> None:
+    """Do the work up to where it waits for something to be durable."""
+    with suppress(StopIteration):
+        begin(work)
 
 
 def _frames(partition: Partition) -> Iterator[tuple[frame.StoredMessage, int]]:
@@ -206,7 +275,7 @@ def test_hours_are_closed_added_up_and_compared_with_limits() -> None:
         life.sample()
         for _ in range(hour):
             life.running.publish(frames_of([b"x"]), "acme.t")
-        meter.count_consumed(2, 100)
+        meter.count_read(2, 100)
         meter.violations.count("max_topics", clock.monotonic_ns())
         clock.advance(5)
         life.recorder.sample(first + hour, clock.monotonic_ns(), {"acme": Occupancy(1000 * hour, 1, 1)})
@@ -245,7 +314,7 @@ def test_consumption_stays_when_a_tenant_is_deleted_and_its_id_is_used_again() -
         meter = life.meters.of("acme")
         assert meter is not None
         for messages in (70, 30):
-            meter.count_consumed(messages, 10 * messages)
+            meter.count_read(messages, 10 * messages)
             if messages == 70:
                 life.recorder.sample(hour, clock.monotonic_ns(), {"acme": Occupancy(1000, 1, 1)})
         run_work(tenants.delete("acme", lambda _: None), life.running.flush)
@@ -256,6 +325,93 @@ def test_consumption_stays_when_a_tenant_is_deleted_and_its_id_is_used_again() -
         found = life.recorder.hours["acme"]
         assert (found.consumed_messages, found.consumed_bytes) == (100 * round_number, 1000 * round_number)
         assert (found.storage_bytes, found.topics, found.partitions) == (0, 0, 0)
+
+
+def test_usage_of_an_hour_stays_when_its_tenant_is_deleted_and_made_again_after_a_crash() -> None:
+    life = Life()
+    for round_number in (1, 2):
+        tenants = life.running.broker.tenants
+        assert tenants is not None
+        life.running.create("acme.t")
+        life.running.publish(frames_of([b"x"] * 3), "acme.t")
+        run_work(tenants.delete("acme"), life.running.flush)
+        life.crash("synced")
+        assert sum(one.published_messages for one in life.hours("acme")) == 3 * round_number
+        tenants = life.running.broker.tenants
+        assert tenants is not None
+        run_work(tenants.create(TenantRecord(id="acme", name="acme"), ""), life.running.flush)
+        life.sample()
+        assert sum(one.published_messages for one in life.hours("acme")) == 3 * round_number
+
+
+def test_hours_expire_after_thirteen_months_also_of_a_deleted_tenant_whatever_the_clock_does() -> None:
+    life = Life()
+    clock, first, tenants = life.running.clock, life.running.clock.now_ns() // HOUR_NS, life.running.broker.tenants
+    assert tenants is not None
+
+    def pass_days(*jumps: float) -> None:
+        for days in jumps:
+            clock.jump(days * 86_400)
+            life.sample()
+            life.record(waits=True)
+            run_work(life.recorder.expire_hours(), life.running.flush)
+
+    life.running.create("beta.t")
+    life.running.publish(frames_of([b"x"] * 3), "beta.t")
+    pass_days(0, 1, 1)
+    run_work(tenants.delete("beta"), life.running.flush)
+    pass_days(1, -2, 1, 391)
+    assert min(one.hour for one in life.hours()) == first, "two days are left until then"
+    pass_days(7)
+    for _ in range(2):
+        shown = run_work(read_hours(life.recorder.journal.partition, {}, life.recorder.first_hour, 10**9))
+        assert {one.tenant for one in shown} == {"acme"}
+        latest = {message.key or b"": message.flags for message, _ in _frames(life.running.broker.usage_log)}
+        kept = [key.split(b":") for key, flags in latest.items() if key[:5] == b"hour:" and not flags & frame.TOMBSTONE]
+        old = [tenant for _, tenant, hour in kept if int(hour) < life.recorder.first_hour]
+        assert old == [b"beta"], "its last hour says what a new tenant with its id goes on from"
+        size = life.recorder.journal.log.next_offset
+        run_work(life.recorder.expire_hours(), life.running.flush)
+        assert life.recorder.journal.log.next_offset == size, "nothing more to do on this day"
+        life.crash("synced")
+    assert life.running.broker.tenants is not None
+    run_work(life.running.broker.tenants.create(TenantRecord(id="beta", name="b"), ""), life.running.flush)
+    life.sample()
+    assert life.recorder.hours["beta"].messages_before == life.recorder.published("beta")[0] == 3
+
+
+def test_logs_are_kept_until_they_are_counted_unless_the_disk_refuses_the_count() -> None:
+    life = Life()
+    life.running.create("acme.t")
+    life.sample()
+    life.record(waits=True)
+    life.running.publish(frames_of([b"x"] * 3), "acme.t")
+    life.expire("acme.t")
+    partition = life.running.partition("acme.t")
+    assert partition.earliest == 0
+    life.running.refuse_writes("*__usage*")
+    life.sample()
+    life.record(waits=True)
+    assert partition.removable_end == 3, "a full disk needs the space"
+    life.record(waits=True)
+    life.expire("acme.t")
+    assert partition.earliest == 3
+    life.crash("synced")
+    assert life.recorder.published("acme")[0] == 3
+
+
+def test_hours_that_the_disk_refused_are_recorded_later() -> None:
+    life = Life()
+    clock = life.running.clock
+    for hour in range(3):
+        life.running.refuse_writes("*__usage*")
+        life.sample()
+        life.record(waits=True)
+        clock.advance(3600 if hour else 0)
+    life.sample()
+    assert life.recorder.must_record
+    assert len({one.hour for one in life.hours("acme")}) == 3
+    assert not life.recorder.must_record
 
 
 @pytest.mark.parametrize(
@@ -273,6 +429,8 @@ def test_consumption_stays_when_a_tenant_is_deleted_and_its_id_is_used_again() -
          '{"record":"hour","tenant":"a","hour":7,"published_messages":3,"peaks":{"publish_rate_limit":1.5},'
          '"refused":{"max_topics":1}}'),
         (UsageExpired("a", 7), '{"record":"hour_expired","tenant":"a","hour":7}'),
+        (HoursExpired(7), '{"record":"hours_expired","below":7}'),
+        (GroupLogsCounted((7, 0)), '{"record":"group_logs","ends":[7,0]}'),
     ],
 )  # fmt: skip
 def test_record_is_encoded_as_documented(record: UsageRecord, text: str) -> None:
