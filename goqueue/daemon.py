@@ -181,12 +181,10 @@ class Daemon:
         except BaseException:
             await self._stop_servers(0)
             raise
-        if self.rpc_listener is not None:  # last, because its start lets the loop run
-            await self._start_rpc(self.rpc_listener, rpc_port)
-
-    async def _start_rpc(self, listener: "RpcListener", port: int) -> None:
-        try:
-            await listener.start(self.config.server.host, port)
+        try:  # last, because these let the loop run
+            await self.service.start_cluster(self.address)
+            if self.rpc_listener is not None:
+                await self.rpc_listener.start(self.config.server.host, rpc_port)
         except BaseException:
             await self.close()
             raise

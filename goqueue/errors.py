@@ -65,6 +65,10 @@ class AlertsOff(CallerError):
     """The broker sends no alerts, because it has no webhook."""
 
 
+class ClusterOff(CallerError):
+    """The broker runs alone: it has no cluster settings."""
+
+
 class ConfigInvalid(CallerError):
     """The configuration has problems; `details["problems"]` lists all of them."""
 
@@ -416,6 +420,14 @@ class CertificateInvalid(OperatorError):
     """A certificate, its key or its authority is missing, broken, expired, or does not fit the others."""
 
 
+class ClusterNodeMismatch(OperatorError):
+    """The data directory belongs to another node, or the cluster's notes in it cannot be read."""
+
+
+class ClusterSecretInvalid(OperatorError):
+    """The secret of the cluster cannot be read, or is too short."""
+
+
 class DataDirectoryForeign(OperatorError):
     """The directory contains files that are not GoQueue's."""
 
@@ -490,6 +502,14 @@ class BrokerStopping(TransientError):
 
 class BrokerUnreachable(TransientError):
     """No broker listens at the address, or the connection broke."""
+
+
+class ControllerMoved(TransientError):
+    """The node stopped being the controller before the record was committed: whether it counts is unknown."""
+
+
+class ControllerUnavailable(TransientError):
+    """The cluster has no controller now, or this node is not the one."""
 
 
 class DiskFull(TransientError):

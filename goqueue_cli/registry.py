@@ -21,6 +21,15 @@ _BENCH = """Measure the performance of a broker, and compare results.
   goqueue-cli bench compare before.json after.json
 """
 
+_CLUSTER = """Show the nodes of a cluster, and its controller.
+
+\b
+  goqueue-cli cluster status
+  goqueue-cli cluster nodes
+
+`goqueue cluster dev` starts a cluster on this machine for trying.
+"""
+
 _DELAYED = """List, cancel, reschedule and deliver delayed messages.
 
 \b
@@ -107,6 +116,8 @@ _COMMANDS = (
         "danger",
     ),
     Command("bench publish", ".bench.publish:publish", "Measure how fast messages are published.", "danger"),
+    Command("cluster nodes", ".cluster:nodes", "List the nodes of the cluster."),
+    Command("cluster status", ".cluster:status", "Show whether the cluster has a controller and a majority."),
     Command("consume", ".consuming.command:consume", "Read the messages of a topic."),
     Command(
         "delayed cancel",
@@ -200,6 +211,7 @@ PROGRAM = Program(
     commands=(COMPLETION, *CONFIG_COMMANDS, *_COMMANDS),
     groups={
         "bench": _BENCH,
+        "cluster": _CLUSTER,
         "config": CONFIG,
         "delayed": _DELAYED,
         "dlq": _DLQ,

@@ -30,6 +30,7 @@ from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
+from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -163,6 +164,8 @@ class ApiContext:
     usage: UsageRunner | None = None
     certificates: CertificateStore | None = None
     """None if the broker listens without TLS, or another server listens."""
+    cluster: ClusterNode | None = None
+    """None if the broker runs alone."""
     payload_checks: PayloadCheckRunner = field(init=False)
     gatherer: DoctorFactsCollector = field(init=False)
     alerts: AlertRunner = field(init=False)

@@ -72,6 +72,7 @@ PERMISSIONS: dict[str, Permission] = {
             "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
             "GET /admin/tls", "GET /traces/stats", "GET /admin/alerts", "GET /admin/backup",
             "GET /admin/backup/{backup}", "GET /admin/backup/{backup}/logs",
+            "GET /cluster/state", "GET /cluster/health",
         ),
         _cluster("describe"),
     ),

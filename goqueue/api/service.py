@@ -42,6 +42,8 @@ from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule
+from goqueue.runtime.cluster.cluster_node import ClusterNode
+from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.history_sampler import HistorySampler
@@ -147,6 +149,13 @@ class BrokerService:
         self._backups.start()
         self.context.backup_schedule.start()
 
+    async def start_cluster(self, client_address: str) -> None:
+        """Join the cluster, if there is one in the configuration. The address is that of the listener for clients."""
+        if self.config.cluster.peers != "none":
+            member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
+            await member.start()
+            self.context.cluster = member
+
     def _share_among_tenants(self, meters: TenantMeters) -> None:
         gate, turn = self.context.gate, self.runtime.turn
         assert gate is not None, "a broker with tenants has a gate"
@@ -158,6 +167,8 @@ class BrokerService:
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
+        if self.context.cluster is not None:
+            await self.context.cluster.stop()
         await self._alerts.stop()
         await self.context.backup_schedule.stop()
         await self._backups.stop()

@@ -20,6 +20,7 @@ from goqueue.api import (
 from goqueue.api.alert_table import ALERT_ENDPOINTS
 from goqueue.api.backup_table import BACKUP_ENDPOINTS
 from goqueue.api.charging import CHARGES
+from goqueue.api.cluster_table import CLUSTER_ENDPOINTS
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.group_table import DELIVERY_ENDPOINTS, GROUP_ENDPOINTS
 from goqueue.api.http.error_responses import (
@@ -233,6 +234,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged("delivery", *DELIVERY_ENDPOINTS),
     *_tagged("traces", *TRACE_ENDPOINTS), *_tagged("alerts", *ALERT_ENDPOINTS),
     *_tagged("backups", *BACKUP_ENDPOINTS),
+    *_tagged("cluster", *CLUSTER_ENDPOINTS),
     *_tagged("security", *SECURITY_ENDPOINTS),
     *_tagged("schemas", *SCHEMA_ENDPOINTS),
     *_tagged("tenants", *TENANT_ENDPOINTS, *QUOTA_ENDPOINTS),

@@ -10,6 +10,8 @@ CATALOG = "__metadata"
 GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transactions"
 OPERATIONS = "__operations"
+CLUSTER = "__cluster_metadata"
+"""The log of a cluster. It is no topic: only the nodes of the cluster read and write it."""
 CATALOG_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
@@ -18,6 +20,6 @@ OPERATION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segm
 
 def internal_logs(transaction_logs: int) -> set[str]:
     """Return the names of all logs of internal topics."""
-    counts = dict.fromkeys((CATALOG, OPERATIONS, SECURITY, AUDIT, SCHEMAS, TENANTS, USAGE), 1)
+    counts = dict.fromkeys((CATALOG, CLUSTER, OPERATIONS, SECURITY, AUDIT, SCHEMAS, TENANTS, USAGE), 1)
     counts |= {GROUPS: GROUP_LOGS, TRANSACTIONS: transaction_logs}
     return {log_name(name, number) for name, count in counts.items() for number in range(count)}

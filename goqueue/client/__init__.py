@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         TopicRestoreInfo,
         TopicRestoreResult,
     )
+    from goqueue.client.cluster_requests import ClusterHealthInfo, ClusterNodeInfo, ClusterStateInfo
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
     from goqueue.client.lease_tracker import Refused, Stats
@@ -120,6 +121,9 @@ __all__ = [
     "Batch",
     "BrokerStats",
     "Client",
+    "ClusterHealthInfo",
+    "ClusterNodeInfo",
+    "ClusterStateInfo",
     "Consumer",
     "ConsumerArguments",
     "ConsumerOptions",
@@ -217,6 +221,7 @@ _LATER = {
             "BackupVerificationInfo BackupsPruned"
             " TopicRestoreInfo TopicRestoreResult"
         ),
+        "cluster_requests": "ClusterHealthInfo ClusterNodeInfo ClusterStateInfo",
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",
         "lease_tracker": "Refused Stats",

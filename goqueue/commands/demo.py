@@ -8,8 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +19,7 @@ from typing import Annotated
 import typer
 
 from goqueue.client import Client
+from goqueue.commands.child_broker import END_OF_BANNER, ChildBroker
 from goqueue.commands.demo_traffic import STOP_SECONDS, TOPICS, UNATTENDED, DemoConsumers, DemoTraffic
 from goqueue.console import exit_codes, terminal
 from goqueue.console.flags import parse_duration_flag
@@ -32,7 +31,6 @@ from goqueue.storage.disk import SystemDisk
 _TICK_SECONDS = 0.1
 _CALL_SECONDS = 5.0
 """Maximum time for one call, so that the end of the broker is noticed."""
-_END_OF_BANNER = "^C stops"
 _BACKUP_INTERVAL = "1m"
 
 
@@ -87,7 +85,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run(client: Client, broker: "_Broker", rate: int, seconds: float | None) -> None:
+def _run(client: Client, broker: "ChildBroker", rate: int, seconds: float | None) -> None:
     """Publish until the time is over, ^C, or the end of the broker."""
     began = shown = time.monotonic()
     pause = threading.Event()
@@ -140,99 +138,21 @@ def _introduction(address: str) -> list[str]:
         *(f"  {command:<{width}}  # {about}" for command, about in _COMMANDS),
         f"  curl '{address}/topics/page-views/partitions/0/messages?limit=3'",
         "",
-        _END_OF_BANNER,
+        END_OF_BANNER,
     ]
 
 
 # --- the broker ---
 
-_START = """
-import ctypes, os, signal, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the demo, however it ends
-    if os.getppid() != int(sys.argv[1]):  # it has ended already
-        sys.exit()
-from goqueue.commands.main import main
-sys.exit(main(sys.argv[2:]))
-"""
-
-
-class _Broker:
-    """The broker as a process that ^C in this terminal does not reach."""
-
-    def __init__(self, directory: str, port: int) -> None:
-        command = [sys.executable, "-P", "-c", _START, str(os.getpid()), "serve"]
-        self._process = subprocess.Popen(
-            [
-                *(*command, "--data-dir", f"{directory}/data", "--port", str(port), "--log-level", "error"),
-                *("--backup-target", f"{directory}/backups", "--backup-interval", _BACKUP_INTERVAL),
-            ],
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")},
-            start_new_session=True,
-        )
-        self._narrator = threading.Thread(target=self._pass_on, daemon=True)
-        self._last = ""
-        self.banner: list[str] = []
-        """Its first lines, or the error of a broker that does not start."""
-
-    def is_ready(self) -> bool:
-        """Wait until it has started, or ended."""
-        for line in self._lines():
-            self.banner.append(line)
-            if line == _END_OF_BANNER:
-                self._narrator.start()
-                return True
-        self._process.wait()
-        return False
-
-    @property
-    def address(self) -> str:
-        return self.banner[0].split()[-1]
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def exit_code(self) -> int:
-        return self._process.wait()
-
-    def obituary(self) -> str:
-        """Say how it ended, and what it said last."""
-        code = self.exit_code
-        self._narrator.join()
-        cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"the broker of the demo {cause}; " + (
-            f"it said last: {self._last}" if self._last else "it said nothing"
-        )
-
-    def stop(self) -> None:
-        """End it at once: its data is deleted."""
-        self._process.kill()
-        self._process.wait()
-        if self._narrator.ident is not None:
-            self._narrator.join()
-
-    def _pass_on(self) -> None:
-        """Print what the broker writes after its banner."""
-        for line in self._lines():
-            self._last = line
-            terminal.show_status("")  # the next update shows it again
-            terminal.say(line)
-
-    def _lines(self) -> Iterator[str]:
-        assert self._process.stderr is not None
-        return map(str.rstrip, self._process.stderr)
-
 
 @contextmanager
-def _broker(directory: str, ports: Sequence[int]) -> Iterator[_Broker]:
+def _broker(directory: str, ports: Sequence[int]) -> Iterator[ChildBroker]:
     """Run a broker on the first free port, and end with an error when it ends first."""
     for port in ports:
-        broker = _Broker(directory, port)
+        broker = ChildBroker(
+            *("--data-dir", f"{directory}/data", "--port", str(port), "--log-level", "error"),
+            *("--backup-target", f"{directory}/backups", "--backup-interval", _BACKUP_INTERVAL),
+        )
         try:
             if broker.is_ready():
                 yield from _watched(broker)
@@ -246,14 +166,14 @@ def _broker(directory: str, ports: Sequence[int]) -> Iterator[_Broker]:
     raise typer.Exit(broker.exit_code)
 
 
-def _watched(broker: _Broker) -> Iterator[_Broker]:
+def _watched(broker: ChildBroker) -> Iterator[ChildBroker]:
     try:
         yield broker
     except GoQueueError:
         if broker.is_running:
             raise
     if not broker.is_running:
-        terminal.say(f"error: {broker.obituary()}")
+        terminal.say(f"error: the broker of the demo {broker.obituary()}")
         raise typer.Exit(exit_codes.FAILED)
 
 

@@ -53,10 +53,20 @@ _BACKUP_KEY = """Make and rotate the keys that backups are encrypted with.
   goqueue backup key rotate /etc/goqueue/backup.key
 """
 
+_CLUSTER = """Start a cluster on this machine, for trying.
+
+\b
+  goqueue cluster dev
+  goqueue cluster dev --nodes 5 --dir ./cluster
+
+`goqueue-cli cluster status` shows the cluster of a broker.
+"""
+
 GROUPS = {
     "backup": _BACKUP,
     "backup key": _BACKUP_KEY,
     "cert": _CERT,
+    "cluster": _CLUSTER,
     "config": _CONFIG,
     "key": _KEY,
     "spark-inspect": _SPARK,
@@ -72,6 +82,7 @@ COMMANDS = (
     Command("backup list", ".backup:list_backups", "List the backups of a target, the newest first."),
     Command("backup verify", ".backup:verify", "Read everything of a backup again: each hash and each frame."),
     Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),
+    Command("cluster dev", ".cluster:dev", "Start the nodes of a cluster on this machine, until ^C.", "write"),
     Command("config check", ".config:check", "Find every problem in a configuration file."),
     Command("config show", ".config:show", "Show the settings in effect and their origin."),
     Command("config template", ".config:template", "Write a complete configuration file."),

@@ -25,6 +25,9 @@ def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
     yield from _exposures(merged)
     yield from _tls_conflicts(merged)
     yield from _backup_conflicts(merged)
+    yield from _cluster_conflicts(merged)
+    yield from shorter("cluster.suspect_timeout", "cluster.heartbeat_interval")
+    yield from shorter("cluster.dead_timeout", "cluster.suspect_timeout")
     if merged["storage.flush"] == "interval":
         consequence = ": segments would end before their first sync"
         yield from shorter("storage.segment_age", "storage.flush_interval", consequence)
@@ -60,6 +63,15 @@ def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, st
         for key in ("tls.key", "tls.client_ca"):
             if merged[key] != _NONE:
                 yield key, f"{quoted(str(merged[key]))} is of no use without tls.cert, the certificate of the broker"
+
+
+def _cluster_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    if merged["cluster.peers"] == _NONE:
+        for key in ("cluster.node_id", "cluster.listen", "cluster.advertise", "cluster.secret_file"):
+            if merged[key] != _NONE:
+                yield key, f"{quoted(str(merged[key]))} is of no use without cluster.peers, the nodes of the cluster"
+    elif merged["cluster.secret_file"] == _NONE:
+        yield "cluster.secret_file", "is missing: nodes must prove that they belong to the cluster"
 
 
 def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 from goqueue import limits
 from goqueue.config.backup_settings import BackupConfig
+from goqueue.config.cluster_settings import ClusterConfig
 from goqueue.config.grpc_settings import GrpcConfig
 from goqueue.config.metrics_settings import MetricsConfig
 from goqueue.config.problem import Origin
@@ -328,6 +329,7 @@ class Config:
     server: ServerConfig = field(default_factory=ServerConfig)
     grpc: GrpcConfig = field(default_factory=GrpcConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
     topics: TopicsConfig = field(default_factory=TopicsConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)

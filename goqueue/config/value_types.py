@@ -18,6 +18,8 @@ _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9_.-]+))(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
 """Default ports, which browsers omit."""
+_NODE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+_ADDRESS = re.compile(r"(\[[0-9a-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _SHARE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,9})?", re.ASCII)
 
 
@@ -89,6 +91,48 @@ def _parse_targets(text: str, parse_target: Callable[[str], ExportTarget]) -> st
     return ", ".join(dict.fromkeys(str(parse_target(item)) for item in items))
 
 
+def _parse_node(text: str) -> str:
+    if not _NODE.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is not a node id: write 1 to 64 of A-Z a-z 0-9 . _ -, such as n1")
+    return text
+
+
+def _parse_peers(text: str) -> str:
+    if text.strip() == _NONE:
+        return _NONE
+    peers = dict(_parse_peer(item.strip()) for item in text.split(","))
+    if len(peers) != text.count(",") + 1:
+        raise ValueError(f"{quoted(text)} names a node twice")
+    if len(peers) not in (1, 3, 5):
+        raise ValueError(f"{quoted(text)} has {len(peers)} nodes: 1, 3 or 5 can elect a controller by majority")
+    return ", ".join(f"{node}={peers[node]}" for node in sorted(peers))
+
+
+def _parse_peer(item: str) -> tuple[str, str]:
+    node, equals, address = item.partition("=")
+    if not equals:
+        raise ValueError(f"{quoted(item)} is not a peer: write id=host:port, such as n1=10.0.0.1:7090")
+    return _parse_node(node), _parse_address(address)
+
+
+def _parse_address(text: str) -> str:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found[2]) < 65536:
+        raise ValueError(f"{quoted(text)} is not an address: write host:port, such as 10.0.0.1:7090")
+    return text
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return host and port of an address of `cluster.peers`."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def split_peers(text: str) -> dict[str, str]:
+    """Return the addresses of `cluster.peers`, by node."""
+    return dict(_parse_peer(item) for item in list_items(text))
+
+
 def _parse_integer(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= INTEGER_DIGITS_MAX):
         raise ValueError(f"{quoted(text)} is not a whole number")
@@ -156,6 +200,9 @@ TRACE_TARGETS = ValueType("list of targets", "TARGET,...", lambda text: _parse_t
 METRICS_TARGETS = ValueType(
     "list of targets", "TARGET,...", lambda text: _parse_targets(text, parse_metrics_target), str
 )
+NODE = ValueType("node id or none", "NODE", _optional(_parse_node), str)
+PEERS = ValueType("list of peers", "ID=HOST:PORT,...", _parse_peers, str)
+OPTIONAL_ADDRESS = ValueType("address or none", "HOST:PORT", _optional(_parse_address), str)
 INTEGER = ValueType("number", "NUMBER", _parse_integer, str)
 SHARE = ValueType("share", "SHARE", _parse_share, lambda value: f"{value:g}")
 BOOLEAN = ValueType("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")

@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from goqueue.storage.flusher import Flusher
 from goqueue.storage.index import Index
 from goqueue.storage.lanes import AppendedLanes, SegmentLanes
 from goqueue.storage.leader_epochs import LeaderEpochs
+from goqueue.storage.log_stage import LogStage
 from goqueue.storage.reads import PendingRead, ReadResult, TimeSearch
 from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.scan import Frames
@@ -67,15 +67,6 @@ class AppendResult(NamedTuple):
     first_offset: int
     next_offset: int
     time: int
-
-
-class LogStage(IntEnum):
-    """The lifecycle of a log; it never goes back. A fence is separate: reading the disk again lifts it."""
-
-    OPEN = 0
-    STOPPING = 1  # appends are refused, what waits is still written
-    CLOSED = 2  # nothing is read or written any more
-    RELEASED = 3  # the flusher has none of its files open
 
 
 class Log:
@@ -162,18 +153,24 @@ class Log:
 
     # --- append ---
 
-    def append(self, frames: Frames, acknowledge: AppendCallback | None = None) -> AppendResult:
-        """Give frames their offsets and time, in place. `acknowledge` is called when they are stored or refused."""
+    def append(
+        self, frames: Frames, acknowledge: AppendCallback | None = None, time: int | None = None
+    ) -> AppendResult:
+        """Give frames their offsets and time, in place. `acknowledge` is called when they are stored or refused.
+
+        With `time`, they have these already: a leader's frames, all of that time, which continue the log here.
+        """
         assert len(frames), "an append has at least one frame"
         self.refuse_unless_open()
-        now = max(self._resources.clock.now_ns(), self.last_time)
+        now = max(self._resources.clock.now_ns(), self.last_time) if time is None else time
         size = len(frames.buffer)
         if self.active.size and (
             self.active.size + size > self.settings.segment_bytes
             or now - (self.active.first_time or 0) > self.settings.segment_age_ns
         ):
             self._seal()
-        scan.stamp(frames, self.next_offset, now)
+        if time is None:
+            scan.stamp(frames, self.next_offset, now)
         appended = AppendResult(self.next_offset, self.next_offset + len(frames), now)
         self._enqueue(frames, now, acknowledge)
         segment = self.active

@@ -41,7 +41,8 @@ from goqueue.storage.deletion import ReservedSpace, Trash
 from goqueue.storage.disk import Disk, Lock, replace_file
 from goqueue.storage.flusher import Flusher, FlushMode, FlushReport
 from goqueue.storage.layout import FORMAT_VERSION, check_directory, check_name, find_logs, write_checkpoint
-from goqueue.storage.log import Log, LogResources, LogSettings, LogStage
+from goqueue.storage.log import Log, LogResources, LogSettings
+from goqueue.storage.log_stage import LogStage
 from goqueue.storage.recovery import CleanLogState, CleanShutdown, RecoveredLog, read_clean_shutdown, recover
 from goqueue.storage.segment import SegmentReaderCache
 from goqueue.storage.tail import TailBudget

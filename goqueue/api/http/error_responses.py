@@ -31,6 +31,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         408: (errors.RequestTimedOut,),
         409: (
             errors.AlertsOff, errors.BackupCancelled, errors.BackupsBusy, errors.BackupsOff,
+            errors.ClusterOff,
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
             errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeyExists, errors.KeysWouldMove,
             errors.CertificateInvalid, errors.LastAdministrator, errors.LeaseExpired,

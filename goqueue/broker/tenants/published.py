@@ -12,7 +12,7 @@ from goqueue.broker.tenants.naming import tenant_of
 from goqueue.broker.tenants.records import TenantState
 from goqueue.broker.tenants.usage_records import TenantTotals, TopicUsage, TopicUsageGone, UsageRecord, UsageState
 from goqueue.errors import GoQueueError
-from goqueue.storage.log import LogStage
+from goqueue.storage.log_stage import LogStage
 from goqueue.storage.writer import AppendCallback
 
 NeededFrom = Callable[[Partition], int | None]

@@ -12,6 +12,7 @@ from goqueue.client.alert_requests import AlertAdmin
 from goqueue.client.api_request import ApiRequest, ClientCore
 from goqueue.client.async_connection import AsyncConnection
 from goqueue.client.backup_requests import BackupAdmin
+from goqueue.client.cluster_requests import ClusterAdmin
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
@@ -59,6 +60,7 @@ class AsyncClient(
     AlertAdmin,
     TenantAdmin,
     BackupAdmin,
+    ClusterAdmin,
     QuotaAdmin,
     BrokerAdmin,
 ):

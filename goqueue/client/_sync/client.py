@@ -12,6 +12,7 @@ from goqueue.client.admin_requests import ANSWER_BYTES, BrokerAdmin, GroupAdmin,
 from goqueue.client.alert_requests import AlertAdmin
 from goqueue.client.api_request import ApiRequest, ClientCore
 from goqueue.client.backup_requests import BackupAdmin
+from goqueue.client.cluster_requests import ClusterAdmin
 from goqueue.client.connection import Connection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
@@ -60,6 +61,7 @@ class Client(
     AlertAdmin,
     TenantAdmin,
     BackupAdmin,
+    ClusterAdmin,
     QuotaAdmin,
     BrokerAdmin,
 ):

@@ -1,0 +1,134 @@
+"""The cluster as a node sees it."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from goqueue.api.endpoint import ApiCall
+from goqueue.cluster.membership import EventKind, NodeStatus
+from goqueue.errors import ClusterOff
+from goqueue.quantities import format_time
+from goqueue.runtime.cluster.cluster_facts import ClusterFacts, ClusterHealth, NodeFacts, NodeRole, cluster_facts
+from goqueue.runtime.cluster.cluster_node import ClusterNode
+
+_WAIT_SECONDS_MAX = 30.0
+
+
+class ClusterNodeJson(Struct, kw_only=True):
+    node_id: str
+    status: Annotated[NodeStatus, Meta(description="By how long the node that answers has not heard of it.")]
+    role: Annotated[NodeRole, Meta(description="An observer has no vote.")]
+    directory_id: str | None
+    broker_epoch: Annotated[int | None, Meta(description="Of its process; null until it is registered.")]
+    address: Annotated[str | None, Meta(description="For clients.")]
+    peer_address: str | None
+    version: str | None
+    registered_at: str | None
+    silent_seconds: Annotated[float | None, Meta(description="Since it was heard; null if it never was.")]
+    problem: Annotated[str | None, Meta(description="Why there is no connection with it.")]
+
+
+class ClusterEventJson(Struct):
+    at: str
+    event: EventKind
+    node_id: str
+
+
+class ClusterStateResponse(Struct, kw_only=True):
+    node_id: Annotated[str, Meta(description="The node that answers.")]
+    cluster_id: Annotated[str | None, Meta(description="Null until all voters were there once.")]
+    controller_id: Annotated[str | None, Meta(description="Null while there is none.")]
+    epoch: Annotated[int, Meta(description="The term of the controller.")]
+    version: Annotated[int, Meta(description="Number of records of the cluster that this node has applied.")]
+    has_vote: bool
+    waiting_for: Annotated[list[str], Meta(description="Nodes that the first formation waits for.")]
+    nodes: list[ClusterNodeJson]
+    events: Annotated[list[ClusterEventJson], Meta(description="What this node has seen of late, the newest first.")]
+
+
+class ClusterStateQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    since: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="With `wait`: answer once `version` is above.")
+    ] = None
+    wait: Annotated[float, Meta(ge=0, le=_WAIT_SECONDS_MAX, description="Seconds to wait.")] = 0.0
+
+
+class ClusterHealthQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    node: Annotated[str | None, Meta(description="Fills `safe_to_stop` for this node.")] = None
+
+
+class ClusterHealthResponse(Struct, kw_only=True):
+    status: Annotated[ClusterHealth, Meta(description="fail: no controller; degraded: a node is missing.")]
+    controller_id: str | None
+    quorum: Annotated[bool, Meta(description="Whether this node sees a majority of the voters.")]
+    voters: int
+    voters_alive: int
+    safe_to_stop: Annotated[bool | None, Meta(description="Whether a majority is left without `node`.")]
+    topics: Annotated[Literal["not_replicated"], Meta(description="Each node has its own topics.")]
+
+
+def member_of(call: ApiCall) -> ClusterNode:
+    """Return this node as a member of its cluster. Raises ClusterOff."""
+    if call.app.cluster is None:
+        raise ClusterOff(
+            "the broker runs alone: it has no cluster settings",
+            hint="set cluster.peers and cluster.secret_file, or try `goqueue cluster dev`",
+        )
+    return call.app.cluster
+
+
+async def describe_state(call: ApiCall, query: ClusterStateQuery) -> ClusterStateResponse:
+    member = member_of(call)
+    if query.since is not None and query.wait:
+        await _wait_for_more(member, query.since, query.wait)
+    facts = cluster_facts(member)
+    return ClusterStateResponse(
+        node_id=facts.node,
+        cluster_id=facts.cluster_id,
+        controller_id=facts.controller,
+        epoch=facts.term,
+        version=facts.version,
+        has_vote=facts.has_vote,
+        waiting_for=list(facts.waiting_for),
+        nodes=[_node(one) for one in facts.nodes],
+        events=[ClusterEventJson(format_time(at), kind, node) for at, kind, node in reversed(member.events)],
+    )
+
+
+async def _wait_for_more(member: ClusterNode, version: int, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            while member.log.applied_end <= version and not member.is_stopping:
+                await member.changed.wait()
+    except TimeoutError:
+        pass
+
+
+def _node(facts: NodeFacts) -> ClusterNodeJson:
+    return ClusterNodeJson(
+        node_id=facts.node,
+        status=facts.status,
+        role=facts.role,
+        directory_id=facts.directory,
+        broker_epoch=facts.broker_epoch,
+        address=facts.client_address,
+        peer_address=facts.peer_address,
+        version=facts.version,
+        registered_at=None if facts.registered_ns is None else format_time(facts.registered_ns),
+        silent_seconds=None if facts.silence_seconds is None else round(facts.silence_seconds, 3),
+        problem=facts.problem,
+    )
+
+
+async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHealthResponse:
+    facts: ClusterFacts = cluster_facts(member_of(call))
+    return ClusterHealthResponse(
+        status=facts.health,
+        controller_id=facts.controller,
+        quorum=facts.has_quorum,
+        voters=facts.voters_max,
+        voters_alive=facts.voters_alive,
+        safe_to_stop=None if query.node is None else facts.is_safe_to_stop(query.node),
+        topics="not_replicated",
+    )

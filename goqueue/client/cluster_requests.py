@@ -1,0 +1,82 @@
+"""The client's methods for a cluster: its nodes and its controller, as the broker at the address sees them."""
+
+from typing import Any
+
+import msgspec
+
+from goqueue.client import api_request
+from goqueue.client.api_request import ApiRequest, json_request, with_query
+
+
+class ClusterNodeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of a cluster."""
+
+    node_id: str
+    status: str
+    """unknown, alive, suspect, dead or leaving: by how long the broker that answers has not heard of it."""
+    role: str
+    """controller, voter or observer."""
+    address: str | None = None
+    """For clients; None until it is registered."""
+    peer_address: str | None = None
+    directory_id: str | None = None
+    broker_epoch: int | None = None
+    """Of its process."""
+    version: str | None = None
+    registered_at: str | None = None
+    silent_seconds: float | None = None
+    """Since it was heard; None if it never was."""
+    problem: str | None = None
+    """Why there is no connection with it, where an operator must act."""
+
+
+class ClusterStateInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster as one of its nodes sees it."""
+
+    node_id: str
+    """The node that answers."""
+    cluster_id: str | None
+    """None until all voters were there once."""
+    controller_id: str | None
+    epoch: int
+    """The term of the controller."""
+    version: int
+    """Number of records of the cluster that the node has applied."""
+    has_vote: bool
+    waiting_for: list[str]
+    """Nodes that the first formation waits for."""
+    nodes: list[ClusterNodeInfo]
+    events: list[dict[str, Any]]
+    """What the node has seen of late, the newest first: `at`, `event`, `node_id`."""
+
+
+class ClusterHealthInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of a cluster."""
+
+    status: str
+    """ok, degraded (a node is missing) or fail (there is no controller)."""
+    controller_id: str | None
+    quorum: bool
+    voters: int
+    voters_alive: int
+    safe_to_stop: bool | None = None
+    """Whether a majority is left without the node that was asked for."""
+    topics: str = "not_replicated"
+
+
+class ClusterAdmin:
+    """The nodes of a cluster."""
+
+    @api_request.operation
+    def cluster_state(self, *, since: int | None = None, wait: float = 0) -> ApiRequest[ClusterStateInfo]:
+        """Return the nodes and the controller; with `wait`, once there are more records than `since`, or in time.
+
+        Raises ClusterOff if the broker runs alone.
+        """
+        path = with_query("/cluster/state", since=since, wait=wait or None)
+        return json_request("GET", path, ClusterStateInfo)
+
+    @api_request.operation
+    def cluster_health(self, *, node: str | None = None) -> ApiRequest[ClusterHealthInfo]:
+        """Return whether there is a controller, and whether `node` can be stopped."""
+        return json_request("GET", with_query("/cluster/health", node=node), ClusterHealthInfo)

@@ -1,0 +1,61 @@
+"""The messages of nodes on their connection, besides those of Raft."""
+
+import msgspec
+from msgspec import Struct
+
+from goqueue.cluster.messages import NodeIdentity, RaftMessage
+
+PROTOCOL = 1
+
+
+class Hello(Struct, frozen=True, array_like=True, tag="hello"):
+    """The first message of each side."""
+
+    protocol: int
+    identity: NodeIdentity
+    cluster_id: str
+    """Empty before the cluster is formed."""
+    peers: tuple[str, ...]
+    """The nodes of `cluster.peers`: they are the same on all nodes."""
+    voters: tuple[NodeIdentity, ...] = ()
+    version: str = ""
+
+
+class Formed(Struct, frozen=True, array_like=True, tag="formed"):
+    """The cluster exists, with these voters."""
+
+    cluster_id: str
+    voters: tuple[NodeIdentity, ...]
+
+
+class Ping(Struct, frozen=True, array_like=True, tag="ping"):
+    """Any message shows that the sender is alive; this one says nothing else."""
+
+
+class Leaving(Struct, frozen=True, array_like=True, tag="leaving"):
+    """The sender stops."""
+
+
+class Register(Struct, frozen=True, array_like=True, tag="register"):
+    """Asks the controller to record the sender. It is sent again until the record is committed."""
+
+    incarnation: str
+    """Made by each start of the process."""
+    client_address: str
+    peer_address: str
+    version: str
+
+
+PeerMessage = Hello | Formed | Ping | Leaving | Register | RaftMessage
+
+_decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_message(message: PeerMessage) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode_message(content: bytes | memoryview) -> PeerMessage:
+    """Raises msgspec.DecodeError if it is none."""
+    return _decoder.decode(content)

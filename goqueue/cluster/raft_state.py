@@ -1,0 +1,173 @@
+"""The state of one node's part in Raft, and the small steps that change it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goqueue.cluster.epoch_index import EpochIndex
+from goqueue.cluster.messages import (
+    Committed,
+    Effect,
+    NodeIdentity,
+    RaftMessage,
+    Role,
+    RoleChanged,
+    SaveVote,
+    Send,
+    Vote,
+)
+from goqueue.cluster.progress import FollowerProgress, majority_value
+
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RaftSettings:
+    """Times of elections."""
+
+    election_ns: int = 1000 * _MS
+    """The least election timeout; the one in effect is random, up to twice as long."""
+    heartbeat_ns: int = 100 * _MS
+    short_ns: tuple[int, int] = 20 * _MS, 150 * _MS
+    """The election timeout after the leader's process is known to be gone."""
+    stall_ns: int = 1000 * _MS
+    """A leader whose disk completes nothing for so long hands over."""
+    resignation_ns: int = 600_000 * _MS
+    """The least time between two such resignations."""
+    batch_records: int = 1000
+    """The most records in one message."""
+
+
+class RaftState:
+    """The state of a node, and its knowledge of the others."""
+
+    def __init__(
+        self,
+        settings: RaftSettings,
+        me: NodeIdentity,
+        voters: frozenset[NodeIdentity],
+        vote: Vote,
+        log: EpochIndex,
+        chance: Callable[[], float],
+        now_ns: int,
+    ) -> None:
+        """`chance` returns a random number from 0 to 1."""
+        self.settings = settings
+        self.me = me
+        self.voters = voters
+        self.others = tuple(sorted(voters - {me}))
+        self.observers: set[NodeIdentity] = set()
+        self.vote = vote
+        self.log = log
+        self.commit = 0
+        self.verified_end = 0
+        """The log up to here is known to be that of the leader of this term."""
+        self.role: Role = self._resting_role
+        self.leader: NodeIdentity | None = None
+        self.progress: dict[NodeIdentity, FollowerProgress] = {}
+        self.effects: list[Effect] = []
+        self._chance = chance
+        self._saved = vote
+        self._held: list[Send] = []
+        """Messages that wait until the vote is saved."""
+        self._grants: set[NodeIdentity] = set()
+        self._heard_ns = now_ns
+        """When the leader was heard. A voter may have confirmed a lease just before it started."""
+        self._timeout_ns = self._random_timeout()
+        self._deadline_ns = now_ns + self._timeout_ns
+        self._fast_until_ns = 0
+        self._leader_sent_ns = 0
+        self._acked_end = 0
+        self._elected_ns = 0
+        self._epoch_start = 0
+        self._heartbeat_ns = 0
+        self._unsynced_ns: int | None = None
+        """Since when the disk completes nothing, while something waits for it."""
+        self._resigned_ns = -settings.resignation_ns
+        self._successor: tuple[NodeIdentity, int] | None = None
+        """Who takes over, and until when that is waited for."""
+
+    @property
+    def term(self) -> int:
+        return self.vote.term
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role == "leader"
+
+    @property
+    def is_controller(self) -> bool:
+        """Return whether it may append records: it leads, and all records of former leaders are committed."""
+        return self.is_leader and self.commit > self._epoch_start and self._successor is None
+
+    def has_lease(self, now_ns: int) -> bool:
+        """Return whether no other leader can have been elected until now. To be asked when an answer leaves."""
+        return self.is_leader and now_ns - self._quorum_heard_ns(now_ns) < self.settings.election_ns * 4 // 5
+
+    def deadline(self) -> int:
+        """Return when `tick` is due."""
+        return self._heartbeat_ns if self.is_leader else self._deadline_ns
+
+    @property
+    def _resting_role(self) -> Role:
+        return "follower" if self.me in self.voters else "observer"
+
+    def _has_majority(self, nodes: set[NodeIdentity]) -> bool:
+        return len(nodes & self.voters) > len(self.voters) // 2
+
+    def _quorum_heard_ns(self, now_ns: int) -> int:
+        """Return when the newest messages were sent that a majority has answered."""
+        return majority_value((now_ns, *(self.progress[one].heard_ns for one in self.others)), len(self.voters))
+
+    @property
+    def _confirmed(self) -> int:
+        return min(self.log.durable_end, self.verified_end)
+
+    def _is_of_own_term(self, end: int) -> bool:
+        return self.log.epoch_before(end) == self.term
+
+    # --- steps ---
+
+    def _random_timeout(self) -> int:
+        return round(self.settings.election_ns * (1 + self._chance()))
+
+    def _restart_timeout(self, now_ns: int) -> None:
+        if now_ns < self._fast_until_ns:
+            least, most = self.settings.short_ns
+            self._deadline_ns = now_ns + least + round((most - least) * self._chance())
+        else:
+            self._timeout_ns = self._random_timeout()
+            self._deadline_ns = now_ns + self._timeout_ns
+
+    def _is_stalled(self, now_ns: int) -> bool:
+        return self._unsynced_ns is not None and now_ns - self._unsynced_ns > self.settings.stall_ns
+
+    def _set_vote(self, vote: Vote) -> None:
+        self.vote = vote
+        self.effects.append(SaveVote(vote))
+
+    def _begin_term(self, vote: Vote) -> None:
+        self._set_vote(vote)
+        self.verified_end = self._acked_end = 0
+        self._leader_sent_ns = 0
+
+    def _send(self, to: NodeIdentity, message: RaftMessage) -> None:
+        effects: list[Effect] | list[Send] = self.effects if self._saved == self.vote else self._held
+        effects.append(Send(to, message))
+
+    def _extend(self, end: int, rows: tuple[tuple[int, int], ...], now_ns: int) -> None:
+        if self._unsynced_ns is None:
+            self._unsynced_ns = now_ns
+        self.log.extend(end, rows)
+
+    def _commit_to(self, end: int) -> None:
+        if end > self.commit:
+            self.commit = end
+            self.effects.append(Committed(end))
+
+    def _set_leader(self, leader: NodeIdentity | None) -> None:
+        if self.leader != leader:
+            self.leader = leader
+            self._announce()
+
+    def _announce(self) -> None:
+        self.effects.append(RoleChanged(self.role, self.term, self.leader))

@@ -1,0 +1,58 @@
+"""Settings of a cluster."""
+
+from dataclasses import dataclass
+
+from goqueue import limits
+from goqueue.config.value_types import (
+    DURATION,
+    NODE,
+    OPTIONAL_ADDRESS,
+    OPTIONAL_ENDPOINT,
+    OPTIONAL_PATH,
+    PEERS,
+    setting,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """Nodes that elect a controller and know of each other. They do not share topics yet."""
+
+    peers: str = setting(
+        "none",
+        PEERS,
+        "The nodes that elect the controller, with their addresses for each other: 1, 3 or 5, the same on all nodes."
+        " `none` runs a broker alone. A node that is not among them follows without a vote.",
+    )
+    node_id: str = setting("none", NODE, "Name of this node in the cluster; `none` takes the name of the host.")
+    listen: str = setting(
+        "none",
+        OPTIONAL_ADDRESS,
+        "Address on which this node listens for the others; `none` takes the one in `cluster.peers`.",
+    )
+    advertise: str = setting(
+        "none",
+        OPTIONAL_ENDPOINT,
+        "Address of this node for clients, such as http://10.0.0.1:8080; `none` takes the one that it listens on.",
+    )
+    secret_file: str = setting(
+        "none",
+        OPTIONAL_PATH,
+        "File with the secret that all nodes share, at least 16 characters: who knows it can be a node.",
+    )
+    heartbeat_interval: float = setting(
+        limits.CLUSTER_HEARTBEAT_SECONDS, DURATION, "How often a node says that it is alive.", (0.1, 60)
+    )
+    suspect_timeout: float = setting(
+        limits.CLUSTER_SUSPECT_SECONDS, DURATION, "After which silence a node is shown as suspect.", (0.2, 600)
+    )
+    dead_timeout: float = setting(
+        limits.CLUSTER_DEAD_SECONDS, DURATION, "After which silence a node is shown as dead.", (0.3, 3600)
+    )
+    election_timeout: float = setting(
+        limits.CLUSTER_ELECTION_SECONDS,
+        DURATION,
+        "Least time without a controller until its election begins; at most twice as long. A controller whose process"
+        " has ended is replaced sooner.",
+        (0.1, 60),
+    )

@@ -1,0 +1,124 @@
+"""Facts about a cluster, as far as one of its nodes knows them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from goqueue.clock import NANOSECONDS
+from goqueue.cluster.membership import NodeStatus
+from goqueue.runtime.cluster.cluster_node import ClusterNode
+
+NodeRole = Literal["controller", "voter", "observer"]
+ClusterHealth = Literal["ok", "degraded", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One node as this one sees it."""
+
+    node: str
+    status: NodeStatus
+    role: NodeRole
+    directory: str | None
+    """None before it is known."""
+    broker_epoch: int | None
+    client_address: str | None
+    peer_address: str | None
+    version: str | None
+    registered_ns: int | None
+    silence_seconds: float | None
+    problem: str | None
+    """Why there is no connection with it, where an operator must act."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The cluster as this node sees it."""
+
+    node: str
+    cluster_id: str | None
+    controller: str | None
+    term: int
+    version: int
+    """How far the records of the cluster are applied here."""
+    log_end: int
+    has_vote: bool
+    voters_max: int
+    voters_alive: int
+    controller_changes: int
+    authentication_failures: int
+    lost_part: str | None
+    """Why this node takes no part any more."""
+    waiting_for: tuple[str, ...]
+    """Nodes that the first formation waits for."""
+    nodes: tuple[NodeFacts, ...]
+
+    @property
+    def has_quorum(self) -> bool:
+        return self.voters_alive > self.voters_max // 2
+
+    @property
+    def health(self) -> ClusterHealth:
+        if self.controller is None or self.lost_part is not None:
+            return "fail"
+        is_whole = self.voters_alive == self.voters_max and all(
+            one.status == "alive" and one.problem is None for one in self.nodes
+        )
+        return "ok" if is_whole else "degraded"
+
+    def is_safe_to_stop(self, node: str) -> bool:
+        """Return whether a majority of voters is left when a node stops."""
+        left = [one for one in self.nodes if one.role != "observer" and one.status == "alive" and one.node != node]
+        return len(left) > self.voters_max // 2
+
+
+def cluster_facts(member: ClusterNode) -> ClusterFacts:
+    raft, note, state = member.raft, member.note, member.log.state
+    controller = member.controller
+    voters = {one.node: one for one in note.voters}
+    names = sorted({*member.membership.nodes, *voters, *state.nodes})
+    nodes = tuple(_node(member, name, None if controller is None else controller.node) for name in names)
+    electing = [one for one in nodes if one.role != "observer"]
+    missing = (
+        [] if note.is_formed else [one for one in member.settings.peers if member.membership.status(one) != "alive"]
+    )
+    return ClusterFacts(
+        node=member.settings.node,
+        cluster_id=note.cluster_id or None,
+        controller=None if controller is None else controller.node,
+        term=0 if raft is None else raft.term,
+        version=member.log.applied_end,
+        log_end=member.log.log.next_offset,
+        has_vote=note.has_vote,
+        voters_max=len(voters) or len(member.settings.peers),
+        voters_alive=sum(one.status == "alive" for one in electing),
+        controller_changes=member.controller_changes,
+        authentication_failures=member.network.authentication_failures,
+        lost_part=None if member.failure is None else member.failure.sentence,
+        waiting_for=tuple(missing),
+        nodes=nodes,
+    )
+
+
+def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
+    found = member.log.state.nodes.get(name)
+    registered = None if found is None else found[0]
+    link = member.network.links.get(name)
+    present = member.note.me if name == member.settings.node else None if link is None else link.hello.identity
+    voter = next((one for one in member.note.voters if one.node == name), None)
+    is_voter = voter is not None and present in (None, voter)
+    if not member.note.is_formed:
+        is_voter = name in member.settings.peers
+    silence = member.membership.silence_ns(name, member.now())
+    return NodeFacts(
+        node=name,
+        status=member.membership.status(name),
+        role="controller" if name == controller else "voter" if is_voter else "observer",
+        directory=present.directory if present is not None else voter.directory if voter is not None else None,
+        broker_epoch=None if found is None else found[1],
+        client_address=None if registered is None else registered.client_address,
+        peer_address=None if registered is None else registered.peer_address or None,
+        version=None if registered is None else registered.version,
+        registered_ns=None if registered is None else registered.time_ns,
+        silence_seconds=None if silence is None else silence / NANOSECONDS,
+        problem=member.network.problems.get(name),
+    )

@@ -1,0 +1,135 @@
+"""The replicated log of the cluster on this node's disk, and the state that its committed records make."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import groupby, islice
+
+from goqueue.broker.core.epochs import load_epochs
+from goqueue.broker.core.topic import log_name
+from goqueue.broker.core.work import run_work
+from goqueue.broker.internal_topics import CLUSTER
+from goqueue.cluster.epoch_index import EpochIndex
+from goqueue.cluster.messages import Append
+from goqueue.cluster.metadata import ClusterState
+from goqueue.errors import FrameInvalid
+from goqueue.limits import CLUSTER_RECENT_RECORDS, READ_BYTES_MAX
+from goqueue.storage import frame, scan
+from goqueue.storage.disk import Disk
+from goqueue.storage.epoch_frame import EpochFrame, decode_epoch_frame, epoch_messages
+from goqueue.storage.log import Log
+from goqueue.storage.store import Store
+from goqueue.storage.truncation import truncate
+
+CLUSTER_LOG = log_name(CLUSTER, 0)
+
+
+class ClusterLog:
+    """The log, the newest records of it in memory, and the state."""
+
+    def __init__(self, store: Store, disk: Disk, on_report: Callable[[], None], *, is_new: bool) -> None:
+        """`on_report` is called when the log has come further, or will not. A new node begins with an empty log."""
+        if is_new and (CLUSTER_LOG in store.logs or CLUSTER_LOG in store.unopened):  # from a backup of another node
+            store.delete(CLUSTER_LOG)
+        known = CLUSTER_LOG in store.logs or CLUSTER_LOG in store.unopened
+        self.log: Log = store.log(CLUSTER_LOG) if known else store.create(CLUSTER_LOG)
+        self._disk = disk
+        self._on_report = on_report
+        epochs = run_work(load_epochs(self.log, disk))
+        self.index = EpochIndex(epochs.rows_below(0, self.log.next_offset), self.log.next_offset)
+        self._recent: deque[bytes] = deque(maxlen=CLUSTER_RECENT_RECORDS)
+        """The newest records, those that are not synced yet among them."""
+        self.state = ClusterState()
+        self.applied_end = 0
+        self.log.on_report = self._report
+
+    def _report(self) -> None:
+        self.log.show(self.log.stored_end)
+        self._on_report()
+
+    # --- append ---
+
+    def begin_epoch(self, epoch: int, node: str, now_ns: int) -> None:
+        self.append(EpochFrame(epoch, node, now_ns, self.log.epochs.last).encode())
+
+    def append(self, content: bytes) -> int:
+        """Append frames of this leader; return how many."""
+        frames = scan.check_batch(bytearray(content))
+        self.log.append(frames)
+        self.log.sync_soon()
+        self._remember(frames)
+        return len(frames)
+
+    def store(self, append: Append) -> None:
+        """Append a leader's frames as they are. They were checked when they were received."""
+        frames = scan.walk(bytearray(append.content))
+        self._remember(frames)
+        for time, batch in _by_time(frames):
+            self.log.append(scan.walk(bytearray(batch)), None, time)
+        self.log.sync_soon()
+
+    def _remember(self, frames: scan.Frames) -> None:
+        content = bytes(frames.buffer.data)
+        for position, length in zip(frames.positions.tolist(), frames.lengths.tolist(), strict=True):
+            self._recent.append(content[position : position + length])
+
+    def truncate(self, end: int) -> None:
+        truncate(self.log, self._disk, end)
+        self._recent.clear()
+
+    # --- read ---
+
+    def content(self, base: int, end: int) -> bytes:
+        """Return the frames of a range of offsets, as they are in the log."""
+        first = self.log.next_offset - len(self._recent)
+        if base >= first:
+            return b"".join(islice(self._recent, base - first, end - first))
+        found: list[bytes] = []
+        while base < min(end, first):
+            read = self.log.read(base, READ_BYTES_MAX)
+            for buffer in read.buffers:
+                frames = scan.walk(buffer)
+                wanted = int(frames.offsets.searchsorted(min(end, first)))
+                stop = int(frames.positions[wanted]) if wanted < len(frames) else frames.end
+                found.append(bytes(memoryview(frames.buffer.data)[:stop]))
+            base = read.next_offset
+        return b"".join(found) + (self.content(first, end) if end > first else b"")
+
+    def apply_to(self, end: int) -> None:
+        """Apply the records that were committed since."""
+        if end > self.applied_end:
+            for message in messages_in(self.content(self.applied_end, end)):
+                self.state.apply_message(message)
+            self.applied_end = end
+
+
+def messages_in(content: bytes) -> Iterator[frame.StoredMessage]:
+    for position in frame.walk(content):
+        yield frame.decode(content, position)
+
+
+def check_append(append: Append) -> str | None:
+    """Return what is wrong with the content of an append that another node has sent, or None."""
+    if append.base == append.end and not append.content and not append.epochs:
+        return None
+    try:
+        frames = scan.check_batch(bytearray(append.content))
+        began = [decode_epoch_frame(message) for message in epoch_messages(frames)]
+        starts = [message.offset for message in epoch_messages(frames)]
+    except FrameInvalid as error:
+        return error.sentence
+    if frames.offsets.tolist() != list(range(append.base, append.end)):
+        return f"it has not the offsets {append.base} to {append.end}"
+    if scan.in_order(frames, append.base - 1, 0) < len(frames):
+        return "its times fall"
+    if tuple(zip((one.epoch for one in began), starts, strict=True)) != tuple(map(tuple, append.epochs)):
+        return "its epochs are not those of its epoch frames"
+    return None
+
+
+def _by_time(frames: scan.Frames) -> Iterator[tuple[int, bytes]]:
+    """Split frames into those of the same append time."""
+    content = bytes(frames.buffer.data)
+    rows = zip(frames.timestamps.tolist(), frames.positions.tolist(), frames.lengths.tolist(), strict=True)
+    for time, group in groupby(rows, key=lambda row: row[0]):
+        pieces = list(group)
+        yield time, content[pieces[0][1] : pieces[-1][1] + pieces[-1][2]]

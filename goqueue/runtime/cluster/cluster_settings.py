@@ -1,0 +1,66 @@
+"""The settings of a node."""
+
+import socket
+from dataclasses import dataclass
+
+from goqueue.clock import NANOSECONDS
+from goqueue.cluster.membership import MembershipSettings
+from goqueue.cluster.raft_state import RaftSettings
+from goqueue.config.cluster_settings import ClusterConfig
+from goqueue.config.value_types import split_address, split_peers
+from goqueue.errors import ClusterSecretInvalid
+from goqueue.limits import CLUSTER_SECRET_BYTES_MAX, CLUSTER_SECRET_CHARACTERS_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The settings of one node."""
+
+    node: str
+    peers: dict[str, tuple[str, int]]
+    """Host and port of the nodes that elect, by id."""
+    listen: tuple[str, int] | None
+    """None for an observer: no other node dials it."""
+    secret: bytes
+    client_address: str
+    heartbeat_seconds: float
+    membership: MembershipSettings
+    raft: RaftSettings
+
+
+def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSettings:
+    """Return the settings of a configuration. `client_address` is where this node listens for clients.
+
+    Raises ClusterSecretInvalid.
+    """
+    node = socket.gethostname() if config.node_id == "none" else config.node_id
+    peers = {peer: split_address(address) for peer, address in split_peers(config.peers).items()}
+    election_ns = round(config.election_timeout * NANOSECONDS)
+    return ClusterSettings(
+        node,
+        peers,
+        peers.get(node) if config.listen == "none" else split_address(config.listen),
+        _read_secret(config.secret_file),
+        client_address if config.advertise == "none" else config.advertise,
+        config.heartbeat_interval,
+        MembershipSettings(round(config.suspect_timeout * NANOSECONDS), round(config.dead_timeout * NANOSECONDS)),
+        RaftSettings(election_ns, election_ns // 10),
+    )
+
+
+def _read_secret(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            secret = file.read(CLUSTER_SECRET_BYTES_MAX + 1).strip()
+    except OSError as error:
+        raise ClusterSecretInvalid(
+            f"the secret of the cluster cannot be read from {path}: {error.strerror or error}",
+            hint="`cluster.secret_file` names a file with the same secret on all nodes",
+        ) from None
+    if not CLUSTER_SECRET_CHARACTERS_MIN <= len(secret) <= CLUSTER_SECRET_BYTES_MAX:
+        raise ClusterSecretInvalid(
+            f"the secret of the cluster in {path} has {len(secret):,} characters: it needs at least"
+            f" {CLUSTER_SECRET_CHARACTERS_MIN} and at most {CLUSTER_SECRET_BYTES_MAX:,}",
+            hint="make one with `openssl rand -hex 32`",
+        )
+    return secret

@@ -1,0 +1,177 @@
+"""One connection between two nodes: an upgraded HTTP request, then sealed messages in both directions.
+
+    POST /cluster/replicate, Upgrade: goqueue-peer/1    node and nonce of the one who dials
+    101                                                 node, nonce and proof of the one who listens
+    length u32, kind u8, content, seal of 16 bytes      messages; the first one is a Hello
+
+Kind 1 is a message in MessagePack. Other kinds are free.
+"""
+
+import asyncio
+import secrets
+import struct
+
+import msgspec
+
+from goqueue.cluster.handshake import NONCE_BYTES, SEAL_BYTES, PeerKeys, Sealer, is_same_proof
+from goqueue.cluster.peer_messages import Hello, PeerMessage, decode_message, encode_message
+from goqueue.limits import CLUSTER_MESSAGE_BYTES_MAX, CLUSTER_OUTGOING_BYTES_MAX
+from goqueue.quantities import quoted
+
+UPGRADE = "goqueue-peer/1"
+_PATHS = ("/cluster/replicate", "/v1/cluster/replicate")
+_LENGTH = struct.Struct(">I")
+_MESSAGE = b"\x01"
+_HEAD_END = b"\r\n\r\n"
+
+
+class PeerFailure(Exception):
+    """A connection with another node cannot be made or used; the text says why."""
+
+
+class SecretDiffers(PeerFailure):
+    """The other side does not know the secret of this cluster."""
+
+
+class PeerLink:
+    """A connection whose other side knows the secret, once its first message was read."""
+
+    def __init__(
+        self, node: str, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], sent: bytes, received: bytes
+    ) -> None:
+        """`sent` and `received` are the keys of the directions."""
+        self.node = node
+        """The id that the other side has given, and proved with its first message."""
+        self.hello: Hello
+        """Set when it was read."""
+        self._reader, self._writer = streams
+        self._sent, self._received = Sealer(sent), Sealer(received)
+
+    @property
+    def is_closing(self) -> bool:
+        return self._writer.is_closing()
+
+    def send(self, message: PeerMessage) -> None:
+        """Send a message; close the connection if the other side has not read too much."""
+        if self._writer.is_closing():
+            return
+        if self._writer.transport.get_write_buffer_size() > CLUSTER_OUTGOING_BYTES_MAX:
+            self._writer.transport.abort()
+            return
+        content = _MESSAGE + encode_message(message)
+        self._writer.writelines((_LENGTH.pack(len(content)), content, self._sent.seal(content)))
+
+    async def receive(self) -> PeerMessage | None:
+        """Read the next message; None at the end. Raises PeerFailure."""
+        try:
+            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if not 1 <= length <= CLUSTER_MESSAGE_BYTES_MAX:
+                raise PeerFailure(f"node {self.node} sent a message of {length:,} bytes")
+            content = memoryview(await self._reader.readexactly(length + SEAL_BYTES))
+        except (asyncio.IncompleteReadError, ConnectionError, OSError):
+            return None
+        if not self._received.is_sealed(content[:length], content[length:]):
+            raise SecretDiffers(f"a message in the name of node {quoted(self.node)} has a wrong seal: another secret?")
+        if content[:1] != _MESSAGE:
+            raise PeerFailure(f"node {self.node} sent a message of the unknown kind {content[0]}")
+        try:
+            return decode_message(content[1:length])
+        except msgspec.MsgspecError as error:
+            raise PeerFailure(f"node {self.node} sent a message that this version does not know: {error}") from None
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+
+async def dial(host: str, port: int, me: str, secret: bytes, limit: int) -> PeerLink:
+    """Connect to a node. Raises PeerFailure, or OSError if nothing listens there."""
+    reader, writer = await asyncio.open_connection(host, port, limit=limit)
+    try:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        head = (
+            f"POST {_PATHS[0]} HTTP/1.1",
+            f"Host: {host}:{port}",
+            "Connection: Upgrade",
+            f"Upgrade: {UPGRADE}",
+            "Content-Length: 0",
+            f"GoQueue-Node: {me}",
+            f"GoQueue-Nonce: {nonce.hex()}",
+        )
+        writer.write("\r\n".join(head).encode() + _HEAD_END)
+        first, fields = await _read_head(reader)
+        if first[1:2] != ["101"]:
+            raise PeerFailure(f"{host}:{port} answers {quoted(' '.join(first[1:]))}: is it the peer address of a node?")
+        node, theirs = _identity(fields)
+        keys = PeerKeys(secret, (me, nonce), (node, theirs))
+        if not is_same_proof(keys.listener_proof, _bytes_of(fields, "goqueue-proof")):
+            raise SecretDiffers(f"node {quoted(node)} at {host}:{port} has another cluster secret")
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return PeerLink(node, (reader, writer), keys.dialer_key, keys.listener_key)
+
+
+async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, me: str, secret: bytes) -> PeerLink:
+    """Answer a node that has dialed. It is authenticated by its first message. Raises PeerFailure."""
+    first, fields = await _read_head(reader)
+    problem = _refusal(first, fields)
+    if problem is not None:
+        status, sentence = problem
+        body = msgspec.json.encode({"error": sentence, "code": "request_invalid"})
+        head = (
+            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+        )
+        writer.write(head.encode() + _HEAD_END + body)
+        await writer.drain()
+        raise PeerFailure(sentence)
+    node, theirs = _identity(fields)
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    keys = PeerKeys(secret, (node, theirs), (me, nonce))
+    answer = (
+        "HTTP/1.1 101 Switching Protocols",
+        "Connection: Upgrade",
+        f"Upgrade: {UPGRADE}",
+        f"GoQueue-Node: {me}",
+        f"GoQueue-Nonce: {nonce.hex()}",
+        f"GoQueue-Proof: {keys.listener_proof.hex()}",
+    )
+    writer.write("\r\n".join(answer).encode() + _HEAD_END)
+    return PeerLink(node, (reader, writer), keys.listener_key, keys.dialer_key)
+
+
+def _refusal(first: list[str], fields: dict[str, str]) -> tuple[str, str] | None:
+    if first[:1] != ["POST"] or first[1:2] not in ([_PATHS[0]], [_PATHS[1]]):
+        return "404 Not Found", f"this address is for nodes of the cluster, which POST to {_PATHS[0]}"
+    if fields.get("upgrade", "").lower() != UPGRADE:
+        return "426 Upgrade Required", f"the request must be upgraded to {UPGRADE}"
+    return None
+
+
+async def _read_head(reader: asyncio.StreamReader) -> tuple[list[str], dict[str, str]]:
+    """Read the first line and the header fields. Raises PeerFailure."""
+    try:
+        head = (await reader.readuntil(_HEAD_END)).decode("ascii")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        raise PeerFailure("the connection ended before its first request or answer") from None
+    except (asyncio.LimitOverrunError, UnicodeDecodeError):
+        raise PeerFailure("what came first is no HTTP") from None
+    first, *lines = head.rstrip().split("\r\n")
+    fields = (line.partition(":") for line in lines)
+    return first.split(" ", 2), {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def _identity(fields: dict[str, str]) -> tuple[str, bytes]:
+    node, nonce = fields.get("goqueue-node", ""), _bytes_of(fields, "goqueue-nonce")
+    if not node or len(nonce) != NONCE_BYTES:
+        raise PeerFailure("the handshake has no node or no nonce")
+    return node, nonce
+
+
+def _bytes_of(fields: dict[str, str], name: str) -> bytes:
+    try:
+        return bytes.fromhex(fields.get(name, ""))
+    except ValueError:
+        raise PeerFailure(f"the header {name} is not hexadecimal") from None

@@ -1,0 +1,204 @@
+"""The connections of a node with all others: one for each pair, made by the node whose id comes first in the alphabet.
+
+A node that is not in `cluster.peers` dials all that are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from goqueue.cluster.peer_messages import Hello, PeerMessage
+from goqueue.errors import AddressUnavailable
+from goqueue.limits import (
+    CLUSTER_CONNECTIONS_MAX,
+    CLUSTER_DIAL_SECONDS,
+    CLUSTER_DIAL_SECONDS_MAX,
+    CLUSTER_HANDSHAKE_BYTES_MAX,
+    CLUSTER_HANDSHAKE_SECONDS,
+)
+from goqueue.runtime.cluster.peer_link import PeerFailure, PeerLink, SecretDiffers, accept, dial
+
+_log = logging.getLogger("goqueue.cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class PeerHandlers:
+    """Functions of the network's owner. All are called on the loop."""
+
+    hello: Callable[[], Hello]
+    """Returns the first message of this node."""
+    refusal: Callable[[Hello], str | None]
+    """Returns why a node cannot be talked to."""
+    connected: Callable[[PeerLink], None]
+    received: Callable[[PeerLink, PeerMessage], None]
+    ended: Callable[[PeerLink], None]
+    refused: Callable[[str], None]
+    """Nothing listens at the address of this node any more."""
+
+
+class PeerNetwork:
+    """Listens, dials, and keeps the links."""
+
+    def __init__(self, node: str, addresses: dict[str, tuple[str, int]], secret: bytes, handlers: PeerHandlers) -> None:
+        """`addresses` are those of `cluster.peers`."""
+        self.links: dict[str, PeerLink] = {}
+        """By node, those that have said hello."""
+        self.problems: dict[str, str] = {}
+        """Why there is no connection with a node, where that needs an operator."""
+        self.authentication_failures = 0
+        self._node = node
+        self._addresses = addresses
+        self._secret = secret
+        self._handlers = handlers
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._unproved = 0
+        self._is_stopping = False
+
+    async def start(self, listen: tuple[str, int] | None) -> None:
+        if listen is not None:
+            try:
+                self._server = await asyncio.start_server(
+                    self._accepted, listen[0], listen[1], limit=CLUSTER_HANDSHAKE_BYTES_MAX
+                )
+            except OSError as error:
+                raise AddressUnavailable(
+                    f"cannot listen on {listen[0]}:{listen[1]} for the other nodes: {error.strerror or error}",
+                    hint="another process may use the port; `cluster.peers` or `cluster.listen` names another one",
+                ) from None
+        for node in self._addresses:
+            if node != self._node and (self._node < node or self._node not in self._addresses):
+                self._run(self._keep_connected(node))
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._server is not None:
+            self._server.close()
+        for link in self.links.values():
+            link.close()
+        for task in self._tasks:
+            task.cancel()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def send(self, node: str, message: PeerMessage) -> None:
+        link = self.links.get(node)
+        if link is not None:
+            link.send(message)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- connections ---
+
+    async def _keep_connected(self, node: str) -> None:
+        pause = CLUSTER_DIAL_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
+                    link = await dial(*self._addresses[node], self._node, self._secret, CLUSTER_HANDSHAKE_BYTES_MAX)
+                if link.node != node:
+                    link.abort()
+                    raise PeerFailure(f"the address of node {node} in cluster.peers is that of node {link.node}")
+                if await self._use(link):
+                    pause = CLUSTER_DIAL_SECONDS
+                    continue
+            except (OSError, TimeoutError) as error:
+                if isinstance(error, ConnectionRefusedError):
+                    self._handlers.refused(node)
+            except PeerFailure as failure:
+                self._report(node, failure)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, CLUSTER_DIAL_SECONDS_MAX)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._unproved >= CLUSTER_CONNECTIONS_MAX or self._is_stopping:
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None, "a connection is served by a task"
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._unproved += 1
+        try:
+            async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
+                link = await accept(reader, writer, self._node, self._secret)
+        except (PeerFailure, TimeoutError, OSError):
+            writer.close()
+            return
+        finally:
+            self._unproved -= 1
+        try:
+            if await self._use(link) and link.node in self._addresses:
+                self._run(self._probe(link.node))
+        except PeerFailure as failure:
+            self._report(link.node, failure)
+
+    async def _use(self, link: PeerLink) -> bool:
+        """Serve a link until its end; return whether the other side has said hello."""
+        try:
+            link.send(self._handlers.hello())
+            self._unproved += 1
+            try:
+                async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
+                    hello = await link.receive()
+            finally:
+                self._unproved -= 1
+            if hello is None:
+                return False
+            self._welcome(link, hello)
+            return await self._serve(link)
+        except TimeoutError:
+            return False
+        finally:
+            link.abort()
+
+    def _welcome(self, link: PeerLink, hello: PeerMessage) -> None:
+        if not isinstance(hello, Hello) or hello.identity.node != link.node:
+            raise PeerFailure(f"node {link.node} did not begin with a hello of its own")
+        sentence = self._handlers.refusal(hello)
+        before = self.links.get(link.node)
+        if sentence is None and before is not None and before.hello.identity != hello.identity:
+            sentence = f"two nodes have the id {link.node}: each needs a cluster.node_id of its own"
+        if sentence is not None:
+            raise PeerFailure(sentence)
+        link.hello = hello
+        self.problems.pop(link.node, None)
+        self.links[link.node] = link
+        if before is not None:
+            before.abort()
+        self._handlers.connected(link)
+
+    async def _serve(self, link: PeerLink) -> bool:
+        try:
+            while (message := await link.receive()) is not None:
+                self._handlers.received(link, message)
+        finally:
+            if self.links.get(link.node) is link:
+                del self.links[link.node]
+                self._handlers.ended(link)
+        return True
+
+    async def _probe(self, node: str) -> None:
+        """See whether the process of a node that dials this one is gone."""
+        try:
+            async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
+                _, writer = await asyncio.open_connection(*self._addresses[node])
+        except ConnectionRefusedError:
+            self._handlers.refused(node)
+        except (OSError, TimeoutError):
+            pass
+        else:
+            writer.close()
+
+    def _report(self, node: str, failure: PeerFailure) -> None:
+        """Log a reason once, not at every attempt."""
+        self.authentication_failures += isinstance(failure, SecretDiffers)
+        sentence = str(failure)
+        if self.problems.get(node) != sentence and len(self.problems) < CLUSTER_CONNECTIONS_MAX:
+            self.problems[node] = sentence
+            _log.warning("%s", sentence)

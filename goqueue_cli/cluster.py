@@ -1,0 +1,109 @@
+"""`goqueue-cli cluster`: the nodes of a cluster, and its controller."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import doing
+from goqueue.console.flags import WatchOptions
+from goqueue.console.formatting import format_ago
+from goqueue.console.rows import Column, struct_to_row
+from goqueue.console.session import Session, session_flags
+from goqueue.console.watch import show_rows
+from goqueue.quantities import format_count, format_duration
+
+if TYPE_CHECKING:
+    from goqueue.client import ClusterHealthInfo, ClusterStateInfo
+
+
+def _silence(seconds: float) -> str:
+    return format_duration(round(seconds, 1))
+
+
+_NODES = (
+    Column("NODE", "name"),
+    Column("STATUS", "status"),
+    Column("ROLE", "role"),
+    Column("SILENT", "silent_seconds", _silence),
+    Column("ADDRESS", "address"),
+    Column("PROBLEM", "problem"),
+    Column("PEER-ADDRESS", "peer_address", wide=True),
+    Column("VERSION", "version", wide=True),
+    Column("REGISTERED", "registered_at", format_ago, wide=True),
+    Column("BROKER-EPOCH", "broker_epoch", format_count, wide=True),
+    Column("DIRECTORY", "directory_id", wide=True),
+)
+
+
+@session_flags
+def nodes(*, options: WatchOptions, session: Session) -> None:
+    """List the nodes of the cluster.
+
+    \b
+      goqueue-cli cluster nodes
+      goqueue-cli cluster nodes -o wide
+      goqueue-cli cluster nodes --watch
+
+    It shows what the broker that answers sees. SILENT is how long it has not heard of a node: suspect after 6 seconds,
+    dead after 9. An observer has no vote.
+    """
+    show_rows(
+        session,
+        "list the nodes of the cluster",
+        lambda client: [{"name": one.node_id, **struct_to_row(one)} for one in client.cluster_state().nodes],
+        _NODES,
+        options,
+        volatile=("silent_seconds",),
+    )
+
+
+@session_flags
+def status(
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="ID", help="Also tell whether this node can be stopped.")
+    ] = None,
+    *,
+    session: Session,
+) -> None:
+    """Show whether the cluster has a controller and a majority.
+
+    \b
+      goqueue-cli cluster status
+      goqueue-cli cluster status --node n2
+
+    The exit code is 1 if there is no controller. Nodes do not share topics yet: each has its own.
+    """
+    with doing("show the status of the cluster"), session.client() as client:
+        health = client.cluster_health(node=node)
+        state = client.cluster_state()
+    if session.for_people:
+        terminal.write_lines(_sentences(health, state))
+    else:
+        row: dict[str, Any] = {"name": state.cluster_id or "", **struct_to_row(state), **struct_to_row(health)}
+        session.write([row], (Column("CLUSTER", "name"),))
+    if health.status == "fail":
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterator[str]:
+    yield f"cluster     {state.cluster_id or 'not formed yet'}, seen from node {state.node_id}"
+    yield f"status      {health.status}"
+    if state.controller_id is not None:
+        yield f"controller  {state.controller_id}, epoch {state.epoch}"
+    elif state.waiting_for:
+        yield f"controller  none: the first formation waits for {', '.join(state.waiting_for)}"
+    else:
+        yield f"controller  none{'' if health.quorum else ': no majority of the voters is alive'}"
+    without_vote = "" if state.has_vote else "; this node has no vote"
+    yield f"voters      {health.voters_alive} of {health.voters} alive{without_vote}"
+    missing = [f"{one.node_id} is {one.status}" for one in state.nodes if one.status != "alive"]
+    if missing:
+        yield f"missing     {', '.join(missing)}"
+    for one in state.nodes:
+        if one.problem is not None:
+            yield f"problem     {one.problem}"
+    if health.safe_to_stop is not None:
+        yield f"stop        {'safe: a majority is' if health.safe_to_stop else 'NOT safe: no majority would be'} left"
+    yield "topics      not replicated: each node has its own"
