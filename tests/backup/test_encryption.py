@@ -10,6 +10,7 @@ from goqueue.backup.catalog import BackupCatalog
 from goqueue.backup.key_file import new_key_text
 from goqueue.backup.manifest import Manifest
 from goqueue.backup.opening import open_target
+from goqueue.backup.point_in_time import backup_before, choose_backups
 from goqueue.backup.repair import BackupRepair
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import load_manifest, load_verification, store_verification, verify_backup
@@ -148,6 +149,21 @@ def test_backup_without_encryption_is_refused_where_there_is_a_key(keys: Path) -
         BackupCatalog(target).delete(name_of(0))
     assert all(name.endswith(".sealed") for name in target.objects())
     assert problems_in(target, 1) == []
+
+
+def test_restore_to_a_time_takes_the_backups_that_the_key_proves(keys: Path, tmp_path: Path) -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store, began = filled(disk, clock), clock.now_ns()
+    for number, used in enumerate((None, keys, keys, None)):
+        back_up_to(target_with(disk, used), disk, store, number)
+        clock.advance(1)
+    target = target_with(disk, keys)
+    manifest, earlier = choose_backups(target, began)
+    assert (manifest.id, earlier) == (name_of(1), None)
+    assert backup_before(target, load_manifest(target, name_of(2)), clock.now_ns()) == manifest
+    assert backup_before(target, manifest, clock.now_ns()) is None
+    with pytest.raises(BackupKeyMismatch):
+        choose_backups(target_with(disk, key_file(tmp_path / "other")), began)
 
 
 def test_forged_verification_without_encryption_is_not_believed(keys: Path) -> None:
