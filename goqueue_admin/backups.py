@@ -84,7 +84,8 @@ def create(
             made = _follow(session, client, made)
     session.write([_row(made)], _COLUMNS)
     if made.state not in ("running", "complete"):
-        terminal.say_error(f"backup {made.id} is {made.state}", cause=made.problem)
+        state = "was cancelled" if made.state == "cancelled" else made.state
+        terminal.say_error(f"backup {made.id} {state}", cause=made.problem)
         raise typer.Exit(exit_codes.FAILED)
     _note_gaps(session, [made])
 

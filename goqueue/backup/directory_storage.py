@@ -1,9 +1,10 @@
 """Backups in a directory, which may be on another machine's file system."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from goqueue.backup.target_storage import Content, Pace
-from goqueue.errors import BackupTargetInvalid, PathInvalid
+from goqueue.errors import BackupTargetInvalid, DiskFull, GoQueueError, PathInvalid
 from goqueue.storage.disk import Buffer, Disk, Lock, remove_files
 
 _SYNCED_AT_ONCE = 256 * 1024
@@ -59,7 +60,10 @@ class DirectoryStorage:
 
     def get(self, name: str) -> Content | None:
         path = f"{self.path}/{name}"
-        if self._disk.kind(path) != "file":
+        try:
+            if self._disk.kind(path) != "file":
+                return None
+        except PathInvalid:  # what is above it is a file
             return None
         file = self._disk.open(path, "read")
         try:
@@ -76,8 +80,21 @@ class DirectoryStorage:
             self._disk.make_directory(folder)
         temporary = f"{path}.tmp"
         remove_files(self._disk, temporary)
+        try:
+            self._write(temporary, content, pace)
+        except GoQueueError as error:
+            with suppress(GoQueueError):
+                remove_files(self._disk, temporary)
+            if isinstance(error, DiskFull):
+                hint = "free some space there, or delete backups: the next one continues with what was copied"
+                raise DiskFull(error.sentence, hint=hint, **error.details) from None
+            raise
+        self._disk.rename(temporary, path)
+        self._disk.sync_directory(folder)
+
+    def _write(self, path: str, content: Buffer, pace: Pace | None) -> None:
         step = len(content) if pace is None else _SYNCED_AT_ONCE
-        file = self._disk.open(temporary, "create")
+        file = self._disk.open(path, "create")
         try:
             view = memoryview(content)
             for start in range(0, len(content), max(1, step)):
@@ -87,8 +104,6 @@ class DirectoryStorage:
                     pace(min(step, len(content) - start))
         finally:
             file.close()
-        self._disk.rename(temporary, path)
-        self._disk.sync_directory(folder)
 
     def delete(self, names: Sequence[str]) -> None:
         paths = [f"{self.path}/{name}" for name in names]

@@ -31,4 +31,4 @@ def _storage(name: str, settings: BackupConfig, disk: Disk | None) -> TargetStor
     try:
         return ObjectStorage(parse_store_address(name), settings)
     except ValueError as error:
-        raise BackupTargetInvalid(str(error), hint="write it as in s3://bucket/prefix") from None
+        raise BackupTargetInvalid(str(error)) from None

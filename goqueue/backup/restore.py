@@ -69,15 +69,17 @@ def plan_restore(disk: Disk, manifest: Manifest, path: str, point: PointInTime |
 
 def _refuse_used(disk: Disk, expected: bytes, path: str) -> bool:
     """Return whether the same restore was interrupted there; refuse any other content."""
-    if disk.kind(path) == "absent":
+    kind, hint = disk.kind(path), "name a directory that does not exist or is empty"
+    if kind == "absent":
         return False
+    if kind != "directory":
+        raise RestoreImpossible(f"{path} is not a directory", hint=hint)
     names = {entry.name for entry in disk.entries(path)} - {"lost+found"}
     if not names or names == {"FORMAT.tmp"}:
         return False
     marker = read_all(disk, f"{path}/FORMAT") if "FORMAT" in names else b""
     if marker == expected:
         return True
-    hint = "name a directory that does not exist or is empty"
     if marker.startswith(RESTORING):
         other = marker.removeprefix(RESTORING).decode("ascii", "replace").strip()
         raise RestoreImpossible(

@@ -28,7 +28,7 @@ from goqueue.errors import BackupDamaged, BackupKeyMismatch, BackupNotFound, Bac
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Lock
-from goqueue.storage.layout import decode_checkpoint, encode_checkpoint
+from goqueue.storage.layout import RESTORING, decode_checkpoint, encode_checkpoint
 
 _FORMAT = b"goqueue-backups 2\n"
 _FORMAT_1 = b"goqueue-backups 1\n"
@@ -117,7 +117,11 @@ class BackupTarget:
     def check(self) -> None:
         """Raise BackupTargetInvalid unless this holds backups, or BackupDamaged."""
         if not self._is_there():
-            raise BackupTargetInvalid(f"{self} holds no backups", hint="name the target of `backup.target`")
+            raise self._holds_none()
+
+    def _holds_none(self) -> BackupTargetInvalid:
+        hint = "name the directory or the object store that is `backup.target` of the broker"
+        return BackupTargetInvalid(f"{self} holds no backups", hint=hint)
 
     def _is_there(self) -> bool:
         """Return whether this holds backups. Raises BackupTargetInvalid if it did, or BackupDamaged."""
@@ -125,9 +129,11 @@ class BackupTarget:
         content = self._storage.get("FORMAT")
         if content is None:
             return False
+        if content.startswith((b"goqueue ", RESTORING)):  # a data directory
+            raise self._holds_none()
         if content not in (_FORMAT, _FORMAT_1):
             raise BackupDamaged(
-                f"{self}/FORMAT says {content[:40]!r}, and this version writes {_FORMAT!r}",
+                f"{self}/FORMAT says {bytes(content[:40])!r}, and this version writes {_FORMAT!r}",
                 hint="install a newer version of GoQueue, or restore the file",
             )
         if self.known_id is None:

@@ -287,6 +287,8 @@ def restore(
     path = load(target.config, os.environ, {"data_dir": data_dir}).data_dir
     moment = None if to is None else parse_time_flag("--to", to)
     manifest, point = _point(opened, name, moment, dict(map(_parse_offset, offset or ())))
+    if f"{os.path.abspath(path)}/".startswith(f"{opened}/"):
+        raise UsageInvalid(f"{path} is in the target of the backups", hint="name a directory elsewhere")
     plan = plan_restore(disk, manifest, path, point)
     terminal.say(*_sentences(plan))
     if dry_run:

@@ -224,7 +224,7 @@ def unclean_start(facts: BrokerFacts) -> FindingStream:
     yield Finding(
         "startup",
         f"the last stop was not clean: recovery scanned {format_count(start.surveyed, 'log')}{ends}",
-        "no acknowledged message is lost; find out why the broker ended: "
+        "no acknowledged message is lost; unless a backup was restored, find out why the broker ended: "
         "check the service manager's log, and the kernel log for `Out of memory`",
         {"surveyed": start.surveyed, "cut_bytes": cut, "kept_in": kept},
     )

@@ -195,7 +195,7 @@ class DoctorFactsCollector:
             backups=None if self._backups is None else await self._backups(),
             refused=tuple(runtime.store.refused),
             refusal=runtime.store.refusal,
-            shut=tuple(logs.shut),
+            shut=tuple(one for one in logs.shut if not one.is_open or gone_directory is None),  # which says it once
             damages=tuple(_damages(runtime)),
             start=_start(runtime),
             clock_jump=_clock_doubt(runtime),

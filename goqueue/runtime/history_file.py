@@ -5,11 +5,11 @@ row that was torn fails its checksum and is a gap.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from goqueue.broker.core.work import Work
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, PathInvalid
 from goqueue.observe.history_rings import FILE_BYTES, HistoryRings, RowChange, file_header, is_ours
 from goqueue.quantities import format_count
 from goqueue.storage.disk import Disk, remove_files
@@ -18,8 +18,10 @@ _log = logging.getLogger("goqueue.history")
 
 
 class HistoryFile:
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, is_in_place: Callable[[], bool] = lambda: True) -> None:
+        """`is_in_place` tells whether the directory is still that of this broker."""
         self._disk = disk
+        self._is_in_place = is_in_place
         self._path = f"{directory}/history"
         self._is_ours = False
         """Whether the file is there, with rows as they are written now."""
@@ -65,6 +67,8 @@ class HistoryFile:
             self._trouble = ""
 
     def _write(self, changes: Sequence[RowChange]) -> None:
+        if not self._is_in_place():
+            raise PathInvalid(f"{self._path} is not in its place: the data directory was removed, moved or replaced")
         if not self._is_ours or self._disk.kind(self._path) == "absent":
             self._create()
         file = self._disk.open(self._path, "write")

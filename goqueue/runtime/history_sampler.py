@@ -45,7 +45,7 @@ class HistorySampler:
     def start(self) -> None:
         """Start when the data directory is open."""
         self._loop = asyncio.get_running_loop()
-        self._file = HistoryFile(self._runtime.disk, self._runtime.store.path)
+        self._file = HistoryFile(self._runtime.disk, self._runtime.store.path, self._runtime.store.is_in_place)
         self._file.load(self.history.rings, self._runtime.clock.now_ns())
         self.history.sample()
         self._arm(self._loop.time() + SAMPLE_SECONDS)

@@ -218,7 +218,8 @@ def _translated(path: str) -> Iterator[None]:
 
 
 def file_removed(path: str) -> PathInvalid:
-    return PathInvalid(f"{path} was removed while it was written", path=path)
+    hint = "stop the broker, put the files back or restore a backup, and start it again"
+    return PathInvalid(f"{path} was removed while it was written", hint=hint, path=path)
 
 
 def oserror(code: int) -> OSError:

@@ -56,6 +56,12 @@ def _check_format(path: str, content: bytes) -> None:
             hint="run `goqueue restore` again with the same options, and it continues; to restore another backup, "
             "remove the directory first",
         )
+    if content.startswith(b"goqueue-backups "):
+        raise DataDirectoryForeign(
+            f"{path} holds backups: it is no data directory",
+            hint="`goqueue restore` makes a data directory of a backup",
+            path=path,
+        )
     if word != "goqueue" or not version.isdecimal() or len(version) > _VERSION_DIGITS_MAX:
         raise FormatUnsupported(
             f"{path}/FORMAT says {content[:40]!r}, which no version of GoQueue writes",

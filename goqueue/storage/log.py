@@ -294,7 +294,8 @@ class Log:
         """Refuse every change until the disk has been read again."""
         self.fence = LogFenced(
             f"log {self.name} is fenced after a failure: {failure}",
-            hint="check the device, then restart the broker: it reads again what the log holds",
+            hint=(failure.hint if isinstance(failure, PathInvalid) else None)
+            or "check the device, then restart the broker: it reads again what the log holds",
             log=self.name,
         )
         return self.fence

@@ -318,7 +318,8 @@ class Store:
 
     def fence_off(self) -> None:
         """Refuse all writes, because the directory is gone: another one may have its path by now."""
-        failure = PathInvalid(f"the data directory {self.path} was removed, moved or replaced", path=self.path)
+        hint = "stop the broker, put the directory back or restore a backup, and start it again"
+        failure = PathInvalid(f"the data directory {self.path} was removed, moved or replaced", hint=hint)
         for log in self.logs.values():
             if log.obstacle is None:
                 log.fence_off(failure)

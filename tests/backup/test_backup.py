@@ -1,5 +1,6 @@
 """Backups of a store: the same bytes at the same offsets, only what is new, and nothing lost by a crash."""
 
+import errno
 from contextlib import suppress
 
 import pytest
@@ -7,7 +8,14 @@ import pytest
 from goqueue.backup.catalog import BackupCatalog
 from goqueue.backup.create import BackupWriter, Throttle
 from goqueue.backup.opening import open_target
-from goqueue.errors import BackupDamaged, BackupNotFound, BackupTargetInvalid, FormatUnsupported, RestoreImpossible
+from goqueue.errors import (
+    BackupDamaged,
+    BackupNotFound,
+    BackupTargetInvalid,
+    DiskFull,
+    FormatUnsupported,
+    RestoreImpossible,
+)
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.retention import plan_retention
 from goqueue.storage.store import Store
@@ -238,6 +246,16 @@ def test_restore_and_target_refuse_directories_of_others() -> None:
     disk.capacity_bytes = disk._kernel.used_bytes + 100
     with pytest.raises(RestoreImpossible, match="free space"):
         restore(disk, path="/elsewhere")
+
+
+def test_full_target_keeps_no_unfinished_piece() -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store = filled(disk, clock)
+    disk.fail("write", errno.ENOSPC, path=f"{TARGET}/objects/*", times="forever", after_bytes=10)
+    with pytest.raises(DiskFull) as failed:
+        back_up(disk, store)
+    assert "the next one continues with what was copied" in str(failed.value.hint)
+    assert stored_objects(disk) == []
 
 
 def test_target_that_was_there_is_not_made_anew_where_it_vanishes() -> None:

@@ -158,6 +158,23 @@ def test_schedule_makes_verifies_and_prunes_backups_and_tells_their_age(tmp_path
         assert row["next_at"]
 
 
+def test_restore_in_a_wrong_place_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    data, target = tmp_path / "data", str(tmp_path / "backups")
+    with broker(tmp_path) as running:
+        assert admin(running.url, "backup", "create").code == 0
+    file = tmp_path / "file"
+    file.touch()
+    for source, path, sentence in (
+        (target, str(file), f"{file} is not a directory"),
+        (target, f"{target}/inside", f"{target}/inside is in the target of the backups"),
+        (str(file), str(data), f"{file} holds no backups"),
+        (str(data), str(tmp_path / "new"), f"{data} holds no backups"),
+    ):
+        refused = goqueue("restore", "--from", source, "--data-dir", path)
+        assert (refused.code, sentence in refused.err, "hint: name " in refused.err) == (2, True, True), refused.err
+    assert f"{target} holds backups: it is no data directory" in goqueue("serve", "--data-dir", target).err
+
+
 def test_target_that_is_not_mounted_at_a_start_is_not_made_anew(tmp_path: Path) -> None:
     target, away = tmp_path / "backups", tmp_path / "away"
 
