@@ -23,8 +23,13 @@ class Answers:
     @classmethod
     def of(cls, times: Sequence[float], seconds: float) -> Self:
         """From the seconds that each took, and those that all took together."""
-        cuts = statistics.quantiles(times, n=100)
-        return cls(len(times) / seconds, cuts[49] * 1000, cuts[98] * 1000)
+        return cls(len(times) / seconds, *percentiles(times))
+
+
+def percentiles(times: Sequence[float]) -> tuple[float, float]:
+    """The milliseconds within which half of these seconds are, and 99 of 100."""
+    cuts = statistics.quantiles(times, n=100)
+    return cuts[49] * 1000, cuts[98] * 1000
 
 
 async def _nothing() -> None:

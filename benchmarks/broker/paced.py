@@ -25,6 +25,11 @@ def publish_paced(port: int, topic: str, rate: float, seconds: float) -> Answers
 
 def ask_paced(port: int, request: bytes, rate: float, seconds: float) -> Answers:
     """The request so many times a second, from a few clients who take turns."""
+    return Answers.of(times_paced(port, request, rate, seconds), seconds)
+
+
+def times_paced(port: int, request: bytes, rate: float, seconds: float) -> list[float]:
+    """The seconds that each answer took."""
     start = time.perf_counter() + 0.1
     clients = [_Client(port, request, start + number / rate, CLIENTS / rate, seconds) for number in range(CLIENTS)]
     for client in clients:
@@ -34,7 +39,7 @@ def ask_paced(port: int, request: bytes, rate: float, seconds: float) -> Answers
     for client in clients:
         if client.error is not None:
             raise client.error
-    return Answers.of([one for client in clients for one in client.times], seconds)
+    return [one for client in clients for one in client.times]
 
 
 class _Client(threading.Thread):

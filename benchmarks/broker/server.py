@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.host import CLOCK_TICKS
 from benchmarks.harness.suite import Absent
 
 LOOPBACK = "127.0.0.1"
+_SCHEDULED = 2
+"""The kernel's number for the exact clock of a process, as `clock_getcpuclockid` makes it."""
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
 PLACES = os.pathsep.join(("/usr/lib/rabbitmq/bin", os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin"))
@@ -88,8 +89,7 @@ class Server:
 
     def processor_seconds(self) -> float:
         """That it has spent so far, for itself and in the kernel."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+        return processor_seconds(self.pid)
 
     def end(self) -> None:
         """Ask it to stop, and end its whole group when it takes too long."""
@@ -100,6 +100,11 @@ class Server:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
+
+
+def processor_seconds(pid: int) -> float:
+    """That a process has spent so far, with all its threads. Linux has a clock for each process, to nanoseconds."""
+    return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
 def _is_open(port: int) -> bool:

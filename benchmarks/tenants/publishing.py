@@ -1,0 +1,47 @@
+"""Publishes in a tenant with quotas, and the same without tenants."""
+
+from collections.abc import Iterator
+
+from benchmarks.harness.suite import Bench, Figure, Sample, at_most, measurement
+from benchmarks.tenants.broker import RATES_HIGH, TENANT, TOPIC, pair
+from benchmarks.tenants.load import Job, Target, measure
+
+SINGLE_PERCENT_MAX = 2.0
+BULK_PERCENT_MAX = 2.0
+"""Nothing that can be measured: half of what two equal brokers differ by."""
+FIGURES = (
+    Figure("us of processor a request", less_is_better=True),
+    Figure("us of processor a request", "without tenants", less_is_better=True),
+)
+MORE = "more than without tenants"
+_SINGLE = Figure("%", MORE, budget=at_most(SINGLE_PERCENT_MAX), less_is_better=True)
+_BULK = Figure("%", MORE, budget=at_most(BULK_PERCENT_MAX), less_is_better=True)
+
+
+@measurement("publish 1 each from 64 connections, in a tenant", *FIGURES, _SINGLE)
+def single(bench: Bench) -> Iterator[Sample]:
+    yield from _compared(bench, Job(TOPIC, 1, 64, bench.size(30, 10), bench.size(1_000, 500)))
+
+
+@measurement("publish 1 each from 64 connections, with a key of a tenant", *FIGURES, _SINGLE)
+def single_with_keys(bench: Bench) -> Iterator[Sample]:
+    yield from _compared(bench, Job(TOPIC, 1, 64, bench.size(30, 10), bench.size(1_000, 500)), has_keys=True)
+
+
+@measurement("publish 1,000 each as frames from 8 connections, in a tenant", *FIGURES, _BULK)
+def bulk(bench: Bench) -> Iterator[Sample]:
+    yield from _compared(bench, Job(TOPIC, 1_000, 8, bench.size(30, 10), bench.size(40, 20)))
+
+
+def _compared(bench: Bench, job: Job, *, has_keys: bool = False) -> Iterator[Sample]:
+    with pair(bench, has_keys=has_keys) as brokers:
+        for broker in brokers:
+            name = f"{TENANT}.{TOPIC}" if broker.has_tenants else TOPIC
+            if broker.has_tenants:
+                broker.client.create_tenant(TENANT)
+                broker.client.change_tenant_quotas(TENANT, RATES_HIGH)
+            broker.create(name, 1)
+        targets = [Target(one.port, one.server.pid, one.header()) for one in brokers]
+        while True:
+            without, within, more = measure(job, targets)
+            yield within, without, more
