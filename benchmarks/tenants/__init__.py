@@ -1,4 +1,4 @@
-"""Tenants: what they cost publishes and an idle broker, and what a tenant beyond its quota does to a neighbor."""
+"""Tenants: their cost for publishes and for an idle broker, and a neighbor of one that is beyond its quota."""
 
 from benchmarks.harness.suite import Suite
 from benchmarks.tenants import idle, neighbor, publishing

@@ -1,4 +1,4 @@
-"""What tenants cost a broker that has nothing to do."""
+"""The cost of tenants for a broker that has nothing to do."""
 
 import time
 from collections.abc import Iterator

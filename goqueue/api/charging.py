@@ -22,6 +22,7 @@ from goqueue.api.quota_checks import (
     admit_transaction,
     check_messages,
     count_frames,
+    walk_frames,
 )
 from goqueue.api.transactions import TransactionPublishResponse
 from goqueue.broker.tenants import quotas as kinds
@@ -63,17 +64,34 @@ def _discard(work: Work) -> None:
 
 
 def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> Awaitable[Any]:
-    """Charge a publish; most tenants have no quota that it counts for."""
-    return _charged_publish(call, meter, work) if meter.limits_publish else work
+    """Charge a publish; most tenants have no quota that it counts for.
+
+    A single message is stored, or the request fails and the pipeline gives back what it was charged.
+    """
+    if not meter.limits_publish:
+        return work
+    body, size = call.body, call.request.size
+    if body is None or len(body.messages) != 1 or meter.bounds_in_flight or call.query.begin:
+        return _charged_publish(call, meter, work)
+    try:
+        if size > meter.message_bytes_unchecked or meter.bounds_delays:
+            check_messages(call, meter)
+        meter.charge_publish(1, size)
+    except GoQueueError as error:
+        return _refuse(call, meter, work, error)
+    call.charged_bytes = size
+    return work
 
 
 async def _charged_publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResponse:
     query: PublishQuery = call.query
     size, stored, body = call.request.size, 0.0, call.body
+    if body is None:
+        await walk_frames(call, meter)
     try:
         if meter.checks_messages:
             check_messages(call, meter)
-        messages = len(body.messages) if body is not None else count_frames(call, meter)
+        messages = len(body.messages) if body is not None else count_frames(call)
         if query.begin:
             admit_transaction(call, meter)
         meter.charge_publish(messages, size)

@@ -36,6 +36,7 @@ from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
 from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.usage_runner import UsageRunner
+from goqueue.storage.scan import Frames
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -206,12 +207,20 @@ class ApiCall:
     access: Access = UNRESTRICTED
     meter: TenantMeter | None = None
     """The use of quotas by the tenant of the request; None outside of a tenant's world."""
+    walked: dict[int, Frames] | None = None
+    """The frames in the body by the number of their section, if charges have looked for them."""
+    charged_bytes: int | None = None
+    """Of one message that was charged, and is given back if it is not stored."""
     messages_max: int | None = None
     """How many messages the quotas of the tenant let a read hand out; None: any number."""
 
     @property
     def runtime(self) -> Runtime:
         return self.app.runtime
+
+    def shown(self, error: GoQueueError) -> GoQueueError:
+        """Return an error as a part of the answer: with the names that its tenant knows."""
+        return error if self.request.world is None else self.request.world.shown(error)
 
     def count_read(self, topic: str, messages: int, size: int, *, is_polled: bool = False) -> None:
         """Count messages that are handed out, by a poll or by a read without a group."""

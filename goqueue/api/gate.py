@@ -28,8 +28,18 @@ class RequestGate:
         self._waiting: set[KeyAccess] = set()
         """Requests that may wait long."""
 
-    def admit(self, permission: Permission, parameters: dict[str, str], request: HttpRequest) -> Access:
-        """Return what the sender of a request may do. Raises Unauthenticated, PermissionDenied, or "not found"."""
+    def admit(
+        self,
+        permission: Permission,
+        parameters: dict[str, str],
+        request: HttpRequest,
+        *,
+        is_guarded: bool,  # noqa: ARG002 - gates with tenants look at it
+    ) -> Access:
+        """Return what the sender of a request may do. Raises Unauthenticated, PermissionDenied, or "not found".
+
+        One that `is_guarded` may wait, or changes the broker: its rights are checked again, or recorded.
+        """
         if permission.is_open:
             return UNRESTRICTED
         access = self.authenticate(request)

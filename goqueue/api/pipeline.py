@@ -14,6 +14,7 @@ from goqueue.api.gate import RequestGate
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.routes import Routes
+from goqueue.api.tenant_world import TenantWorld
 from goqueue.api.validation import BodyDecoder, decode_query, too_large
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.errors import GoQueueError, MediaTypeUnsupported, RequestInvalid
@@ -49,10 +50,12 @@ class RequestPipeline:
             turn: HandlerTurn = self._context.runtime.turn
             gate = self._context.gate
             if gate is not None:  # after the route is known, before the body is decoded
-                call.access = gate.admit(row.permission, parameters, request)
-                if (meters := self._context.meters) is not None and (tenant := call.access.tenant):
-                    call.meter = meters.admit(tenant, request.peer)
-                    turn = self._context.runtime.turn.of(tenant)
+                call.access = gate.admit(row.permission, parameters, request, is_guarded=row.is_guarded)
+                if (world := request.world) is not None:
+                    turn = world.turn or self._open(world)
+                    meter = call.meter = world.meter
+                    if world.owners.get(request.peer, meter) is not meter:
+                        self._meters.admit_connection(meter, request.peer)
         except GoQueueError as error:
             return self._refusal(request, error)
         if not row.is_hot:
@@ -66,6 +69,19 @@ class RequestPipeline:
         """Answer a request when it is the turn of its tenant."""
         await turn.wait()
         return await self._answer(row, call)
+
+    @property
+    def _meters(self) -> TenantMeters:
+        meters = self._context.meters
+        assert meters is not None, "a broker with worlds has meters"
+        return meters
+
+    def _open(self, world: TenantWorld) -> HandlerTurn:
+        """Look for the meter of a world that has its first request, and for its part in the turns."""
+        world.owners = self._meters.owners
+        world.meter = self._meters.of(world.names.tenant)
+        world.turn = self._context.runtime.turn.of(world.names.tenant)
+        return world.turn
 
     async def _answer(self, row: Endpoint, call: ApiCall) -> HttpResponse:
         request, gate, dialect = call.request, self._context.gate, row.dialect
@@ -86,15 +102,27 @@ class RequestPipeline:
                 value = self._decode(row, request)
                 call.body = await value if isinstance(value, CoroutineType) else value
             work = row.handler(call, *row.arguments(call))
-            result = await (work if gate is None else _guarded(row, call, gate, work))
-        except GoQueueError as error:
-            return self._refusal(request, error)
+            if (meter := call.meter) is not None and row.charge is not None:
+                work = row.charge(call, meter, work)
+            if row.is_guarded and gate is not None:
+                work = _guarded(row, call, gate, work)
+            result = await work
+        except BaseException as error:
+            return self._failed(call, error)
         response = (
             result
             if isinstance(result, HttpResponse)
             else HttpResponse(row.status, _encode(result), JSON if dialect is OWN else dialect.answer_type(request))
         )
         return _granted(response, request) if request.grants else response
+
+    def _failed(self, call: ApiCall, error: BaseException) -> HttpResponse:
+        """Return the refusal of a request, and give back what it was charged. Raises what is no refusal."""
+        if call.charged_bytes is not None and call.meter is not None:
+            call.meter.give_back(1, call.charged_bytes)
+        if not isinstance(error, GoQueueError):
+            raise error
+        return self._refusal(call.request, error)
 
     def _decode(self, row: Endpoint, request: HttpRequest) -> Any:
         """Return the body of a request, or a coroutine that decodes it."""
@@ -111,12 +139,8 @@ class RequestPipeline:
 
 
 def _guarded(row: Endpoint, call: ApiCall, gate: RequestGate, work: Awaitable[Any]) -> Awaitable[Any]:
-    """Return the work of a handler, charged to its tenant, and ended or recorded as its row says."""
-    if call.meter is not None and row.charge is not None:
-        work = row.charge(call, call.meter, work)
-    if row.is_guarded:
-        work = gate.guarded(call.access, work, _action(row, call) if row.is_change else None, _subject(call))
-    return work
+    """Return the work of a handler that is ended when its sender loses a right, or that is recorded."""
+    return gate.guarded(call.access, work, _action(row, call) if row.is_change else None, _subject(call))
 
 
 def _action(row: Endpoint, call: ApiCall) -> str:

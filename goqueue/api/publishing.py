@@ -194,6 +194,7 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
         targets, positions, pending = await _append_in_transaction(call, topic, transaction, encoded)
     placements = {target: await _placement(one, call) for target, one in pending.items()}
     _raise_if_all_failed(list(placements.values()))
+    placements = {target: _shown(call, one) for target, one in placements.items()}
     stored = zip(messages, encoded, targets, positions, strict=True)
     results: list[PublishResult] = []
     while some := [
@@ -290,6 +291,11 @@ def _raise_if_all_failed(placements: Sequence[Placement | GoQueueError | None]) 
         raise cast(GoQueueError, placements[0])
 
 
+def _shown(call: ApiCall, placement: Placement | GoQueueError | None) -> Placement | GoQueueError | None:
+    """Return a result with the names that the sender knows. Only errors have names."""
+    return call.shown(placement) if isinstance(placement, GoQueueError) else placement
+
+
 def _message_result(
     message: OutgoingMessage,
     encoded: EncodedMessage,
@@ -327,7 +333,7 @@ async def _publish_frames(call: ApiCall, topic: Topic, transaction: TransactionI
     placements = [(number, is_delayed, await _placement(answer, call)) for number, is_delayed, answer in pending]
     if len(placements) == 1:
         _raise_if_all_failed([placements[0][2]])
-    return [_section_result(*one) for one in placements]
+    return [_section_result(number, is_delayed, _shown(call, one)) for number, is_delayed, one in placements]
 
 
 def _check_checksum(request: HttpRequest) -> None:
@@ -388,8 +394,9 @@ async def _append_section(
     content: memoryview,
     routing: Routing | None,
 ) -> _Pending:
+    walked = None if call.walked is None else call.walked.pop(number | DELAYED if is_delayed else number, None)
     if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and a view keeps the whole body
-        content = memoryview(bytearray(content))
+        content, walked = memoryview(bytearray(content)), None
     try:
         partition, bytes_max = topic.partition(number), topic.settings.max_message_bytes
         if is_delayed:
@@ -398,7 +405,7 @@ async def _append_section(
             await call.app.payload_checks.check_section(topic, partition, content)
         if transaction is not None:
             return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max, routing)
-        return await call.runtime.publish(partition, content, bytes_max, routing, _LEVELS[call.query.acks])
+        return await call.runtime.publish(partition, content, bytes_max, routing, _LEVELS[call.query.acks], walked)
     except GoQueueError as error:
         return error.without_tracebacks()
 

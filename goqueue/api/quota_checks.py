@@ -1,23 +1,24 @@
 """Quotas that are checked when something is created or sent: counts of topics and groups, sizes, and times."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from msgspec import UNSET
 
 from goqueue.api.endpoint import ApiCall
+from goqueue.api.message_json import run_on_thread
 from goqueue.api.outgoing_message import OutgoingMessage
 from goqueue.broker.core.delay_headers import longest_delay_ns
 from goqueue.broker.tenants import quotas as kinds
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.naming import prefix_of
 from goqueue.clock import NANOSECONDS
+from goqueue.limits import MIB
 from goqueue.storage import scan
 from goqueue.storage.scan import Frames
 from goqueue.wire.sections import DELAYED, SECTION
 
 _HOUR_NS = 3600 * NANOSECONDS
+_WALKED_AT_ONCE = 2 * MIB  # of frames: some milliseconds
 
 
 # --- topics ---
@@ -108,10 +109,9 @@ def admit_transaction(call: ApiCall, meter: TenantMeter) -> None:
 
 def check_messages(call: ApiCall, meter: TenantMeter) -> None:
     """Check sizes and delays of messages to publish. Only what may be too much is looked at closely."""
-    limit = meter.quotas.limit(kinds.MESSAGE_BYTES)
-    if limit is not None and call.request.size > limit:
+    if call.request.size > meter.message_bytes_unchecked:
         meter.admit(kinds.MESSAGE_BYTES, 0, _largest(call))
-    if meter.has_limit(kinds.DELAY_HOURS):
+    if meter.bounds_delays:
         longest_ns = _longest_delay_ns(call)
         if longest_ns:
             meter.admit(kinds.DELAY_HOURS, 0, -(-longest_ns // _HOUR_NS))
@@ -125,9 +125,20 @@ def admit_delay(call: ApiCall, meter: TenantMeter) -> None:
         meter.admit(kinds.DELAY_HOURS, 0, max(0, -(-longest_ns // _HOUR_NS)))
 
 
-def count_frames(call: ApiCall, meter: TenantMeter) -> int:
-    """Count the messages of a request with frames, if its tenant has a quota of them."""
-    return sum(len(frames) for _, frames in _frames(call)) if meter.has_limit(kinds.PUBLISH_RATE) else 0
+async def walk_frames(call: ApiCall, meter: TenantMeter) -> None:
+    """Find the messages in a request with frames, if a quota is about them. They are not looked for again."""
+    size = call.request.size
+    if not meter.has_limit(kinds.PUBLISH_RATE) and size <= meter.message_bytes_unchecked and not meter.bounds_delays:
+        return
+    if size > _WALKED_AT_ONCE:
+        call.walked = await run_on_thread(_walk, call.request.body)
+    else:
+        call.walked = _walk(call.request.body)
+
+
+def count_frames(call: ApiCall) -> int:
+    """Count the messages of a request with frames, as far as they were looked for."""
+    return sum(map(len, (call.walked or {}).values()))
 
 
 def _messages(call: ApiCall) -> list[OutgoingMessage]:
@@ -137,7 +148,7 @@ def _messages(call: ApiCall) -> list[OutgoingMessage]:
 def _largest(call: ApiCall) -> int:
     """Return the size of the largest message as it is stored, without its frame."""
     if call.body is None:
-        return max((int(frames.lengths.max()) for _, frames in _frames(call) if len(frames)), default=0)
+        return max((int(one.lengths.max()) for one in (call.walked or {}).values() if len(one)), default=0)
     return max(_length(one.value) + _length(one.key) for one in _messages(call))
 
 
@@ -149,7 +160,8 @@ def _length(text: str | bytes | None) -> int:
 def _longest_delay_ns(call: ApiCall) -> int:
     now_ns = call.runtime.clock.now_ns()
     if call.body is None:
-        return max((longest_delay_ns(frames, now_ns) for delayed, frames in _frames(call) if delayed), default=0)
+        delayed = (frames for number, frames in (call.walked or {}).items() if number & DELAYED)
+        return max((longest_delay_ns(frames, now_ns) for frames in delayed), default=0)
     return max(_delay_ns(call, one) for one in _messages(call))
 
 
@@ -160,12 +172,13 @@ def _delay_ns(call: ApiCall, message: Any) -> int:
     return max((int(one) - call.runtime.clock.now_ns() for one in times), default=0)
 
 
-def _frames(call: ApiCall) -> Iterator[tuple[bool, Frames]]:
-    """Yield whether a section is delayed, and its frames. Malformed ones are left to the checks of the handler."""
-    body, position = np.frombuffer(call.request.body, np.uint8), 0
+def _walk(content: bytearray) -> dict[int, Frames]:
+    """Return the frames of each section. Malformed ones are left to the checks of the handler."""
+    body, position, found = memoryview(content), 0, dict[int, Frames]()
     while position + SECTION.size <= len(body):
-        number, length = SECTION.unpack_from(call.request.body, position)
+        number, length = SECTION.unpack_from(content, position)
         position += SECTION.size
         if length:
-            yield bool(number & DELAYED), scan.walk(body[position : position + length])
+            found[number] = scan.walk(body[position : position + length])
         position += length
+    return found

@@ -94,6 +94,16 @@ class TenantAccess(KeyAccess):
         return [name for name in names if self.may("describe", kind, name)]
 
 
+class SharedTenantAccess(TenantAccess):
+    """The rights of all requests in a world whose senders are not known, and which nothing looks at again."""
+
+    __slots__ = ()
+
+    def require(self, action: Action, kind: ResourceKind, name: str = CLUSTER) -> None:
+        super().require(action, kind, name)
+        self.checked.clear()
+
+
 def _outside(principal: str, tenant: str) -> PermissionDenied:
     return PermissionDenied(
         f"{quoted(principal)} belongs to a tenant, and this is about the broker as a whole",
@@ -107,23 +117,24 @@ class TenantWorlds:
 
     def __init__(self, tenants: TenantAdministration) -> None:
         self.tenants = tenants
-        self._worlds: dict[str, TenantWorld] = {}
+        self.known: dict[str, TenantWorld] = {}
+        """By tenant."""
         tenants.on_change.subscribe(self._forget)
 
     def _forget(self) -> None:
         """Let requests that are under way look at the status of their tenant again."""
-        for world in self._worlds.values():
+        for world in self.known.values():
             world.is_active = False
-        self._worlds.clear()
+        self.known.clear()
 
     def enter(
         self, gate: RefusalListener, owner: AccessOwner, request: HttpRequest, tenant: str, *, is_operator: bool
     ) -> TenantAccess:
         """Return the rights of a request in the world of a tenant. Raises the error of one that is not active."""
-        world = self._worlds.get(tenant)
+        world = self.known.get(tenant)
         if world is None:
             found = self.tenants.admit(tenant, describes=True)
-            world = self._worlds[tenant] = TenantWorld(tenant, is_active=found.status == "active")
+            world = self.known[tenant] = TenantWorld(tenant, is_active=found.status == "active")
         request.world = world
         return TenantAccess(gate, owner, request, world, self.tenants, is_operator=is_operator)
 
@@ -150,6 +161,7 @@ class _Anyone:
 
 
 _ANYONE = _Anyone()
+_NO_REQUEST = HttpRequest("", "", "", {}, bytearray(), "", "", 0)
 
 
 class TenantGate(RequestGate):
@@ -162,6 +174,26 @@ class TenantGate(RequestGate):
     def open_tenants(self, tenants: TenantAdministration) -> None:
         self._worlds = TenantWorlds(tenants)
         tenants.on_change.subscribe(self.check_waiting)
+
+    def admit(
+        self, permission: Permission, parameters: dict[str, str], request: HttpRequest, *, is_guarded: bool
+    ) -> Access:
+        if (tenant := request.headers.get(TENANT)) is None or is_guarded or self._worlds is None:
+            return super().admit(permission, parameters, request, is_guarded=is_guarded)
+        world = self._worlds.known.get(tenant)
+        if world is not None and (names := world.admitted(None, permission, request.path)) is not None:
+            parameters.update(names)
+            request.world = world
+            found: Access = world.access
+            return found
+        access = super().admit(permission, parameters, request, is_guarded=False)
+        if isinstance(access, TenantAccess):
+            if access.world.access is None:
+                access.world.access = SharedTenantAccess(
+                    self, _ANYONE, _NO_REQUEST, access.world, self._worlds.tenants, is_operator=True
+                )
+            access.world.note_admitted(None, permission, request.path, parameters)
+        return access
 
     def authenticate(self, request: HttpRequest) -> Access:
         tenant = request.headers.get(TENANT)
@@ -191,8 +223,30 @@ class TenantKeyGate(AccessGate):
         self._worlds = TenantWorlds(tenants)
         tenants.on_change.subscribe(self.check_waiting)
 
+    def admit(
+        self, permission: Permission, parameters: dict[str, str], request: HttpRequest, *, is_guarded: bool
+    ) -> Access:
+        if permission.is_open or is_guarded:
+            return super().admit(permission, parameters, request, is_guarded=is_guarded)
+        owner = self.principal_of(request)
+        world = self._worlds.known.get(owner.tenant)
+        if world is not None and request.headers.get(TENANT, owner.tenant) == owner.tenant:
+            names = world.admitted(owner, permission, request.path)
+            if names is not None:
+                parameters.update(names)
+                request.world = world
+                return TenantAccess(self, owner, request, world, self._worlds.tenants, is_operator=False)
+        access = self._access_of(owner, request)
+        self.check(access, permission, parameters)
+        if isinstance(access, TenantAccess) and owner.tenant:
+            access.world.note_admitted(owner, permission, request.path, parameters)
+        return access
+
     def authenticate(self, request: HttpRequest) -> KeyAccess:
-        owner, named = self.principal_of(request), request.headers.get(TENANT)
+        return self._access_of(self.principal_of(request), request)
+
+    def _access_of(self, owner: Principal, request: HttpRequest) -> KeyAccess:
+        named = request.headers.get(TENANT)
         if owner.tenant:
             if named is not None and named != owner.tenant:
                 raise _foreign(owner, named)

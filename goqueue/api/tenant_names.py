@@ -58,6 +58,9 @@ FIELDS_OF: dict[tuple[str, str], NameKind] = {
 ANSWERS: dict[str, NameKind] = {"GET /subjects": "subject", "GET /schemas/ids/{id}/subjects": "subject"}
 """The endpoints whose answers are lists of names."""
 
+OWN_NAMES: frozenset[str] = frozenset({"POST /topics/{topic}/messages"})
+"""The endpoints whose handlers write names in answers as their senders know them: too many requests have none."""
+
 PARAMETERS: dict[str, NameKind] = {
     "topic": "topic",
     "group": "group",

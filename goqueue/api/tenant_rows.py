@@ -15,7 +15,7 @@ from goqueue.api.endpoint import ApiCall, Endpoint
 from goqueue.api.http.message import HttpResponse
 from goqueue.api.message_json import run_on_thread
 from goqueue.api.tenant_access import TenantAccess
-from goqueue.api.tenant_names import ANSWERS, NamePlan, plan_of, rename
+from goqueue.api.tenant_names import ANSWERS, OWN_NAMES, NamePlan, plan_of, rename
 from goqueue.limits import KIB
 from goqueue.wire.headers import JSON
 
@@ -34,8 +34,9 @@ def is_translated(row: Endpoint) -> bool:
 
 
 def _in_world(row: Endpoint) -> Endpoint:
-    query, body, answer = plan_of(row.query), plan_of(row.body), plan_of(row.answer)
-    if (kind := ANSWERS.get(f"{row.method} {row.path}")) is not None:
+    query, body, name = plan_of(row.query), plan_of(row.body), f"{row.method} {row.path}"
+    answer = None if name in OWN_NAMES else plan_of(row.answer)
+    if (kind := ANSWERS.get(name)) is not None:
         answer = NamePlan(kind)
     if query is None and body is None and answer is None:
         return row

@@ -292,12 +292,13 @@ class Runtime:
         message_bytes_max: int,
         routing: Routing | None = None,
         level: CommitLevel = CommitLevel.COMMITTED,
+        walked: Frames | None = None,
     ) -> Deferred[Placement]:
         """Publish a batch of frames; the returned deferred is done when they have reached the level."""
         answer, done = self.accept(partition, 0, len(content))
         try:
             now_ns = self.clock.now_ns() if partition.is_delayed else None
-            frames, mark = await self.admitted(content, message_bytes_max, now_ns)
+            frames, mark = await self.admitted(content, message_bytes_max, now_ns, walked=walked)
             await self.load_producers(partition)
             if mark is not None:
                 self.broker.producer_ids.refuse_unless_given(mark.producer)
@@ -316,12 +317,15 @@ class Runtime:
         now_ns: int | None,
         *,
         is_transactional: bool = False,
+        walked: Frames | None = None,
     ) -> tuple[Frames, ProducerMark | None]:
         """Check a client's frames, on a thread if they are large or have many headers."""
         if len(content) > _UNDERSTOOD_AT_ONCE:
-            job = partial(decode_batch, content, message_bytes_max, now_ns, is_transactional=is_transactional)
+            job = partial(
+                decode_batch, content, message_bytes_max, now_ns, is_transactional=is_transactional, walked=walked
+            )
             return await self._loop.run_in_executor(self._threads, job)
-        frames = scan.check_batch(content)
+        frames = scan.check_batch(content, walked)
         check = partial(validate_batch, frames, message_bytes_max, now_ns, is_transactional=is_transactional)
         if len(content) > _HEADERS_AT_ONCE < header_bytes(frames):
             return frames, await self._loop.run_in_executor(self._threads, check)

@@ -363,13 +363,16 @@ def stamp(frames: Frames, first_offset: int, timestamp: int) -> None:
     crc_field[positions] = stored
 
 
-def check_batch(content: bytearray | memoryview) -> Frames:
-    """Return a client's frames once all of them are found sound; the bytes may be stamped in place."""
+def check_batch(content: bytearray | memoryview, walked: Frames | None = None) -> Frames:
+    """Return a client's frames once all of them are found sound; the bytes may be stamped in place.
+
+    `walked` is what `walk` has found in the same bytes, if it was asked before.
+    """
     if len(content) <= PLAIN_BYTES:
         frames = _steps(as_bytes(content), 0, frame.verify)
         good = len(frames)
     else:
-        frames = walk(content)
+        frames = walk(content) if walked is None else walked
         good = _verify_each(frames)
     if good < len(frames) or frames.end < len(content):
         place = int(frames.positions[good]) if good < len(frames) else frames.end

@@ -12,8 +12,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from goqueue.client import Client
+from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
+from goqueue.wire.headers import FRAMES
 from tests.api.keys import eventually, secured
+from tests.api.wire import section
 from tests.brokers import Answer, ask
 
 
@@ -80,6 +83,29 @@ def test_failed_publish_gives_its_charge_back(shared: str) -> None:
     for _ in range(5):
         assert team.publish("missing", "a").status == 404
     assert team.publish("t", "a").status == 200
+
+
+def test_frames_are_charged_for_their_messages_and_refused_by_the_names_of_their_tenant(shared: str) -> None:
+    team = Team(shared, "frames")
+    assert ask(shared, "POST", "/topics", {"name": "t", "num_partitions": 1}, {"x-tenant": "frames"}).status == 201
+    team.quotas(publish_rate_limit=1000, publish_bytes_rate_limit=10**6)
+
+    def publish(content: bytes) -> Answer:
+        return ask(shared, "POST", "/topics/t/messages", content, {"x-tenant": "frames", "content-type": FRAMES})
+
+    many = b"".join(frame.encode(b"x" * 100) for _ in range(500))
+    missing = publish(section(0, many) + section(7, many))
+    stored, refused = missing.json["results"]
+    assert (stored["first_offset"], stored["next_offset"]) == (0, 500)
+    assert refused["error"]["code"] == "partition_not_found"
+    assert "'t'" in refused["error"]["error"], "the tenant's own name"
+    assert "frames." not in missing.body.decode()
+    assert publish(section(0, many) + section(0, many)).status == 400
+    assert publish(section(0, many + b"wrong")).status == 400
+    assert publish(section(0, many)).status == 200, "what failed was given back"
+    assert publish(section(0, many * 4)).status == 200
+    assert publish(section(0, many)).json["details"]["quota"] == "publish_rate_limit"
+    assert team.usage()["published_messages"] == 3_000
 
 
 def test_counts_and_bounds_are_checked_at_creation(shared: str) -> None:

@@ -103,6 +103,38 @@ def test_header_selects_a_world_where_keys_are_not_checked(tmp_path: Path) -> No
         assert do("GET", "/topics") == (200, {"topics": ["a.orders"]})
 
 
+def test_request_that_was_answered_before_is_checked_again_after_each_change(tmp_path: Path) -> None:
+    with secured(tmp_path, tenants__enabled="true") as broker:
+        keys = [_new_tenant(broker, tenant) for tenant in ("a", "b")]
+        reader = {"name": "a-reader", "roles": ["consumer"], "tenant": "a"}
+        keys.append(str(broker.do("POST", "/admin/keys", reader)["key"]))
+
+        def publish(key: str) -> int:
+            return broker.ask("POST", "/topics/orders/messages", {"messages": [{"value": "x"}]}, key=key).status
+
+        def all_of_them() -> list[list[int]]:
+            return [[publish(key) for key in keys] for _ in range(3)]
+
+        for key in keys[:2]:
+            assert broker.ask("POST", "/topics", {"name": "orders"}, key=key).status == 201
+        assert all_of_them() == [[200, 200, 403]] * 3
+        broker.do("POST", "/admin/tenants/a/suspend", {})
+        assert all_of_them() == [[403, 200, 403]] * 3
+        broker.do("POST", "/admin/tenants/a/activate", {})
+        assert all_of_them() == [[200, 200, 403]] * 3
+        rule = {
+            "principal": "key:a-admin",
+            "effect": "deny",
+            "kind": "topic",
+            "pattern": "orders",
+            "actions": ["write"],
+        }
+        broker.do("POST", "/admin/acls", {"principal": "key:a-admin", **rule})
+        assert all_of_them() == [[403, 200, 403]] * 3
+        broker.do("DELETE", "/admin/keys/b-admin")
+        assert all_of_them() == [[403, 401, 403]] * 3
+
+
 def test_broker_without_tenants_says_so_and_refuses_their_keys(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "plain")) as plain:
         answer = ask(plain.url, "GET", "/admin/tenants")

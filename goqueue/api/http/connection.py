@@ -20,10 +20,10 @@ from goqueue.api.http.certificates import client_certificate
 from goqueue.api.http.error_responses import INTERNAL_ERROR, error_response
 from goqueue.api.http.message import CONTINUE, ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse, encode_response
 from goqueue.api.http.request_reader import ReadPhase, RequestReader
-from goqueue.api.http.sockets import has_unsent
+from goqueue.api.http.sockets import has_unsent, peer_of
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerOverloaded
-from goqueue.limits import HTTP_SLICE_BYTES, HTTP_WRITE_BUFFER_BYTES
+from goqueue.limits import HTTP_SLICE_BYTES, HTTP_WRITE_BUFFER_BYTES, TENANT_BODY_BYTES
 from goqueue.runtime.deferred import Deferred
 
 
@@ -133,6 +133,11 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._unread = memoryview(data if self._unread is None else bytes(self._unread) + data)
             self._advance()
+        if self._reader.phase is BODY:
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        """Called when part of a body has come."""
 
     def eof_received(self) -> bool:
         """Return whether to stay open for answers, although the client will send no more."""
@@ -268,6 +273,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _answer(self, request: HttpRequest, response: HttpResponse) -> None:
         server = self._server
+        if request.weight > TENANT_BODY_BYTES:
+            self._reader.release(request)  # its own body leaves room for its answer
         connection = "close" if server.stopping and self._is_last() else request.connection
         without_body = request.method == "HEAD"
         try:
@@ -282,6 +289,8 @@ class HttpConnection(asyncio.Protocol):
                 response = error_response(error.without_tracebacks())
                 answer = encode_response(response, request.id, connection, server.date, without_body=without_body)
         self._write(answer)
+        if self._answer_bytes:
+            self._share_answer(request)
         server.held_bytes -= request.weight
         server.observer.answered(request, response, (self._monotonic_ns() - request.began_ns) / NANOSECONDS)
 
@@ -297,6 +306,9 @@ class HttpConnection(asyncio.Protocol):
             if not self._writable:
                 self._answer_bytes = sum(map(len, answer))
                 self._server.answer_bytes += self._answer_bytes
+
+    def _share_answer(self, request: HttpRequest) -> None:
+        """Called when a client has not read a large answer completely."""
 
     def _release_answer(self) -> None:
         self._server.answer_bytes -= self._answer_bytes
@@ -430,12 +442,3 @@ class HttpConnection(asyncio.Protocol):
         assert state in TRANSITIONS[self._state], f"a connection cannot go from {self._state} to {state}"
         self._state = state
         self.deadline_ns = deadline_ns
-
-
-def peer_of(transport: asyncio.BaseTransport) -> str:
-    """Return host and port of a client; nothing for one of a Unix socket."""
-    name = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return ""
-    host, port = name[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -19,7 +19,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.http.server_state import ServerState
 from goqueue.errors import GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
-from goqueue.limits import HTTP_SLICE_BYTES
+from goqueue.limits import HTTP_SLICE_BYTES, TENANT_BODY_BYTES
 from goqueue.security.client_certificates import ClientCertificate
 
 
@@ -37,7 +37,7 @@ _WHOLE_URL = re.compile(r"https?://[^/?]*(.*)", re.IGNORECASE)
 _FIELD_OVERHEAD = len(": \r\n")
 _COMMON_NAMES = (
     "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "expect", "host",
-    "traceparent", "transfer-encoding", "user-agent", "x-goqueue-checksum", "x-request-id",
+    "traceparent", "transfer-encoding", "user-agent", "x-api-key", "x-goqueue-checksum", "x-request-id", "x-tenant",
 )  # fmt: skip
 _NAMES = {spelt.encode(): name for name in _COMMON_NAMES for spelt in (name, name.title())}
 """A lookup takes half the time of decoding a name."""
@@ -245,7 +245,9 @@ class RequestReader:
         request = self._request
         if self._replaying or request is None:
             return
-        request.weight = len(self._body)
+        size = request.weight = len(self._body)
+        if size > TENANT_BODY_BYTES:
+            self._complete_large_body(request)
         self.expects_continue = False
         self._forget_request()
         self.requests.append(request)
@@ -332,11 +334,24 @@ class RequestReader:
             raise self._refuse(error) from None
         self._step_bytes = self._server.limits.body_step_bytes
         self.deadline_ns = self._now_ns + self._server.body_ns
+        if self._length > TENANT_BODY_BYTES:
+            self._expect_large_body()
 
     def _extend_body(self) -> None:
         """Restart the time for the next part of the body."""
         self._step_bytes = len(self._body) + self._server.limits.body_step_bytes
         self.deadline_ns = self._now_ns + self._server.body_ns
+
+    # --- large bodies, of which the reader of a broker with tenants keeps account ---
+
+    def _expect_large_body(self) -> None:
+        """Called with the head of a large body."""
+
+    def _complete_large_body(self, request: HttpRequest) -> None:
+        """Called with a request whose large body is complete."""
+
+    def release(self, request: HttpRequest) -> None:
+        """Called when a request with a large body is answered, or its client has left."""
 
     # --- what goes wrong ---
 

@@ -114,3 +114,12 @@ def _unavailable(host: str, port: int, error: Exception) -> AddressUnavailable:
         number = error.errno if isinstance(error, OSError) else None
         reason, hint = _REASONS.get(number or 0, (str(error), "check whether this machine has this address"))
     return AddressUnavailable(f"cannot listen on {host!r} port {port}: {reason}", hint=hint)
+
+
+def peer_of(transport: asyncio.BaseTransport) -> str:
+    """Return host and port of a client; nothing for one of a Unix socket."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return ""
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

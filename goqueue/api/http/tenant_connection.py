@@ -6,20 +6,23 @@ read when it is the tenant's turn. Small bodies, which mostly come with their he
 """
 
 import asyncio
-import time
 from dataclasses import dataclass
 from itertools import count
+from typing import Final
 
-from goqueue.api.http.connection import HttpConnection, peer_of
+from goqueue.api.http.connection import HttpConnection
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.request_reader import ReadPhase, RequestReader
 from goqueue.api.http.server_state import ServerState
+from goqueue.api.http.sockets import peer_of
 from goqueue.broker.tenants.memory import TenantMemory
 from goqueue.errors import BrokerOverloaded
 from goqueue.limits import TENANT_BODY_BYTES
 from goqueue.runtime.fair_turn import TenantTurn
 
 _UNIX_PEERS = count(1)
+PART_NS: Final = 10_000
+"""Charged for each part of a body besides the time of its parsing: the system gives it to the loop before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +36,21 @@ class TenantShare:
 class TenantRequestReader(RequestReader):
     """Takes room for large bodies from the memory of their tenant."""
 
-    __slots__ = ("_held_bytes", "_shares", "share")
+    __slots__ = ("_due_bytes", "_held_bytes", "_shares", "share")
 
     def __init__(self, server: ServerState, peer: str) -> None:
         self.share: TenantShare | None = None
         """Of the tenant whose large body is being read."""
         self._held_bytes = 0
+        self._due_bytes = 0
+        """The size at which chunks have grown enough, so that their time begins again."""
         self._shares: dict[int, tuple[TenantShare, int]] = {}
         """Room of complete requests, by their identity."""
         super().__init__(server, peer)
 
     def release(self, request: HttpRequest) -> None:
         """Give back the room of a request that is answered, or whose client has left."""
-        if self._shares and (found := self._shares.pop(id(request), None)) is not None:
+        if (found := self._shares.pop(id(request), None)) is not None:
             found[0].memory.release(found[1])
 
     def abandon(self) -> None:
@@ -53,22 +58,29 @@ class TenantRequestReader(RequestReader):
             self.release(request)
         super().abandon()
 
-    def on_body(self, piece: bytes) -> None:
-        super().on_body(piece)
-        if not self._length and len(self._body) > TENANT_BODY_BYTES:  # chunks, whose size is not known before
-            self._take_room(len(self._body) - self._held_bytes)
+    def charge(self, share: TenantShare) -> None:
+        """Charge a tenant for what was read since the last bytes came."""
+        share.turn.queue.charge(PART_NS + self._server.monotonic_ns() - self._now_ns)
 
-    def on_message_complete(self) -> None:
-        request, share = self._request, self.share
-        super().on_message_complete()
-        if share is not None and request is not None and self._request is None:
+    def _expect_large_body(self) -> None:
+        self._take_room(self._length)
+
+    def _extend_body(self) -> None:
+        size = len(self._body)
+        if self._length or not size or size >= self._due_bytes:
+            super()._extend_body()
+            self._due_bytes = self._step_bytes
+        if not self._length:  # chunks, whose size is not known before
+            self._step_bytes = 0 if size > TENANT_BODY_BYTES else TENANT_BODY_BYTES + 1
+            if size > TENANT_BODY_BYTES:
+                self._take_room(size - self._held_bytes)
+
+    def _complete_large_body(self, request: HttpRequest) -> None:
+        share = self.share
+        if share is not None:
+            self.charge(share)
             self._shares[id(request)] = share, self._held_bytes
             self.share, self._held_bytes = None, 0
-
-    def _expect_body(self) -> None:
-        super()._expect_body()
-        if self._length > TENANT_BODY_BYTES:
-            self._take_room(self._length)
 
     def _take_room(self, size: int) -> None:
         assert self._request is not None, "the head is complete"
@@ -110,16 +122,12 @@ class TenantConnection(HttpConnection):
 
     # --- reading in turns ---
 
-    def data_received(self, data: bytes) -> None:
+    def _wait_for_turn(self) -> None:
         share = self._reader.share
-        if share is None:
-            super().data_received(data)
-            share = self._reader.share
-        else:
-            began_ns = time.perf_counter_ns()
-            super().data_received(data)
-            share.turn.queue.charge(time.perf_counter_ns() - began_ns)
-        if share is not None and self._reader.phase is ReadPhase.BODY and not self._waits:
+        if share is None or self._reader.phase is not ReadPhase.BODY:
+            return
+        self._reader.charge(share)
+        if not self._waits and not share.turn.is_alone():
             self._waits = True
             if not self._paused:
                 self._paused = True
@@ -134,14 +142,11 @@ class TenantConnection(HttpConnection):
 
     # --- answers ---
 
-    def _answer(self, request: HttpRequest, response: HttpResponse) -> None:
-        self._reader.release(request)  # its own body leaves room for its answer
-        super()._answer(request, response)
-        if self._answer_bytes and self._answer_share is None:
-            share = self._server.share_of(request)
-            if share is not None:
-                share.memory.hold(self._answer_bytes)
-                self._answer_share = share
+    def _share_answer(self, request: HttpRequest) -> None:
+        share = self._server.share_of(request)
+        if share is not None:
+            share.memory.hold(self._answer_bytes)
+            self._answer_share = share
 
     def _check_answer(self, request: HttpRequest, response: HttpResponse, size: int) -> None:
         super()._check_answer(request, response, size)

@@ -28,13 +28,14 @@ def decode_batch(
     now_ns: int | None = None,
     *,
     is_transactional: bool = False,
+    walked: Frames | None = None,
 ) -> tuple[Frames, ProducerMark | None]:
     """Decode a client's bytes to checked frames and their mark. May run on any thread.
 
     With `now_ns` the frames are for a delayed log: each must then say when it is due. With `is_transactional` each
-    must have the transactional flag.
+    must have the transactional flag. `walked` is for `check_batch`.
     """
-    frames = scan.check_batch(content)
+    frames = scan.check_batch(content, walked)
     return frames, validate_batch(frames, message_bytes_max, now_ns, is_transactional=is_transactional)
 
 

@@ -59,6 +59,10 @@ class FairQueue(Generic[T]):
                 queue.deficit = self._quantum
             self._ring.append(queue)
 
+    def is_alone(self, queue: TenantQueue[T]) -> bool:
+        """Return whether no other tenant takes part."""
+        return not self._ring or (len(self._ring) == 1 and queue.is_in_ring)
+
     def next(self) -> TenantQueue[T] | None:
         """Return the tenant whose turn it is, which has work; None if no tenant has any."""
         ring, passed = self._ring, 0

@@ -7,10 +7,11 @@ work fails. Deliveries are counted when they are handed out: the next poll waits
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from goqueue.broker.tenants import quotas as kinds
-from goqueue.broker.tenants.bucket import TokenBucket
+from goqueue.broker.tenants.bucket import TokenBucket, take_both
 from goqueue.broker.tenants.memory import TenantMemory
 from goqueue.broker.tenants.quotas import KINDS, QuotaKind, Quotas
 from goqueue.clock import NANOSECONDS
@@ -83,6 +84,13 @@ class QuotaViolations:
         return (now_ns - self.since_ns[kind]) / NANOSECONDS
 
 
+def _both_hard(first: RateLimit | None, second: RateLimit | None) -> tuple[TokenBucket, TokenBucket] | None:
+    """Return the buckets of two rates without soft limits; None if there is something else to do for them."""
+    if first is None or first.hard is None or first.soft or second is None or second.hard is None or second.soft:
+        return None
+    return first.hard, second.hard
+
+
 def _fill_seconds(limit: RateLimit | None, now_ns: int) -> float:
     """Return the time until so much may be handed out that a request is worth it; 0 if it may be now."""
     bucket = None if limit is None else limit.hard
@@ -138,9 +146,13 @@ class TenantMeter:
         self.limits_consume = any(one is not None and one.hard is not None for one in self._consume)
         """True if what polls and reads hand out is limited."""
         self._is_publish_limited = self._publish != (None, None)
+        self._hard_publish = _both_hard(*self._publish)
         self.bounds_in_flight = self._in_flight_max is not None or self.has_limit(kinds.IN_FLIGHT_BYTES)
         """True if a publish has to be finished also when it was stored."""
-        self.checks_messages = self.has_limit(kinds.MESSAGE_BYTES) or self.has_limit(kinds.DELAY_HOURS)
+        self.message_bytes_unchecked = quotas.limits.get(kinds.MESSAGE_BYTES, inf)
+        """A request of at most this size has no message that is too large."""
+        self.bounds_delays = self.has_limit(kinds.DELAY_HOURS)
+        self.checks_messages = self.has_limit(kinds.MESSAGE_BYTES) or self.bounds_delays
         """True if sizes or delays of single messages are bounded."""
         self.limits_publish = (
             self._is_publish_limited
@@ -156,19 +168,24 @@ class TenantMeter:
 
     def charge_publish(self, messages: int, size: int) -> None:
         """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
-        if self._storage_max is not None and (self._is_full or self.stored_bytes + size > self._storage_max):
+        storage_max, stored = self._storage_max, self._stored_bytes + self._accepted_bytes + size
+        if storage_max is not None and (stored > storage_max or self._is_full):
             raise self._full(size)
         if self._in_flight_max is not None:
             held = self.in_flight_bytes
             if held and held + size > self._in_flight_max:
                 raise self._too_many(kinds.IN_FLIGHT_BYTES, held)
-        if self._is_publish_limited:
+        if self._hard_publish is not None:
+            by_count, by_size = self._hard_publish
+            if not take_both(by_count, messages, by_size, size, self._monotonic_ns()):
+                self._take_publish(messages, size)  # which finds the quota that is exceeded
+        elif self._is_publish_limited:
             self._take_publish(messages, size)
         if self.bounds_in_flight:
             self.in_flight_bytes += size
-        if self._storage_max is not None:
+        if storage_max is not None:
             self._accepted_bytes += size
-            if self._stored_bytes + self._accepted_bytes >= self._storage_max:
+            if stored >= storage_max:
                 self._is_full = True
 
     def _take_publish(self, messages: int, size: int) -> None:
@@ -191,13 +208,16 @@ class TenantMeter:
         """End a charge, and give back the share that was not stored, or had been stored before."""
         if self.bounds_in_flight:
             self.in_flight_bytes = max(0, self.in_flight_bytes - size)  # the bound may be newer than the publish
-        if stored == 1:
-            return
+        if stored != 1:
+            self.give_back(messages * (1 - stored), size * (1 - stored))
+
+    def give_back(self, messages: float, size: float) -> None:
+        """Give back what was charged for messages that were not stored."""
         if self._storage_max is not None:
-            self._accepted_bytes -= round(size * (1 - stored))
+            self._accepted_bytes -= round(size)
         for limit, amount in zip(self._publish, (messages, size), strict=True):
             if limit is not None and limit.hard is not None:
-                limit.hard.give_back(amount * (1 - stored))
+                limit.hard.give_back(amount)
 
     # --- consume ---
 

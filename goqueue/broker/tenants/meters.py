@@ -23,7 +23,7 @@ class TenantMeters:
         self._monotonic_ns = monotonic_ns
         self._memory_bytes_max = memory_bytes_max
         self._meters: dict[str, TenantMeter] = {}
-        self._connections: dict[str, TenantMeter | None] = {}
+        self.owners: dict[str, TenantMeter | None] = {}
         """Open connections, by address of the client, and the tenants that use them."""
         tenants.on_change.subscribe(self._follow)
 
@@ -40,23 +40,21 @@ class TenantMeters:
     def open_connection(self, peer: str) -> None:
         """Note a connection; it counts for a tenant from the first request in its world on."""
         if peer:  # clients of a Unix socket have no address to tell them apart
-            self._connections[peer] = None
+            self.owners[peer] = None
 
-    def admit(self, tenant: str, peer: str) -> TenantMeter | None:
-        """Return the meter of a request's tenant, and count its connection. Raises QuotaExceeded."""
-        meter = self._meters.get(tenant) or self.of(tenant)
-        owner = self._connections.get(peer, meter)
-        if owner is meter or meter is None:
-            return meter
+    def admit_connection(self, meter: TenantMeter, peer: str) -> None:
+        """Count a connection for the tenant of a request, unless it does already. Raises QuotaExceeded."""
+        owner = self.owners.get(peer, meter)
+        if owner is meter:
+            return
         meter.admit_connection()
         if owner is not None:  # an operator who turns to another tenant
             owner.connections -= 1
         meter.open_connection()
-        self._connections[peer] = meter
-        return meter
+        self.owners[peer] = meter
 
     def close_connection(self, peer: str) -> None:
-        owner = self._connections.pop(peer, None)
+        owner = self.owners.pop(peer, None)
         if owner is not None:
             owner.connections -= 1
 
