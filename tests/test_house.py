@@ -114,6 +114,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     # by copies of them.
     "goqueue.spark": (
         "goqueue.client",
+        "goqueue.backup",
         "goqueue.wire",
         "goqueue.broker.core.catalog",
         "goqueue.broker.delay.records",

@@ -97,19 +97,8 @@ def check_piece(piece: Piece, content: Content) -> None:
         raise BackupDamaged(f"object {piece.sha256} is damaged: its content has another hash", object=piece.sha256)
 
 
-class MemoryFile:
-    """Bytes that are read like a file."""
-
-    def __init__(self, content: Buffer) -> None:
-        self._content = memoryview(content)
-
-    def read(self, position: int, into: memoryview) -> int:
-        count = max(0, min(len(into), len(self._content) - position))
-        into[:count] = self._content[position : position + count]
-        return count
-
-    def size(self) -> int:
-        return len(self._content)
+class ReadOnlyFile:
+    """A file that is not of a disk: its content is only read."""
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
         raise PermissionError(f"{len(buffers)} buffers cannot be written at {position}: a piece is only read")
@@ -122,3 +111,18 @@ class MemoryFile:
     def drop_cache(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class MemoryFile(ReadOnlyFile):
+    """Bytes that are read like a file."""
+
+    def __init__(self, content: Buffer) -> None:
+        self._content = memoryview(content)
+
+    def read(self, position: int, into: memoryview) -> int:
+        count = max(0, min(len(into), len(self._content) - position))
+        into[:count] = self._content[position : position + count]
+        return count
+
+    def size(self) -> int:
+        return len(self._content)

@@ -26,6 +26,8 @@ LIBRARIES = ("crc32c", "httptools", "mmh3", "msgspec", "numpy", "pyarrow", "zsta
 """What the code that runs on executors imports; what these require comes along."""
 SCHEMA_LIBRARIES = ("jsonschema-rs", "protobuf")
 """What typed columns need besides, where it is installed."""
+BACKUP_LIBRARIES = ("cryptography", "obstore")
+"""What encrypted backups and those in object stores need besides, where it is installed."""
 
 UNPACKED = "goqueue-packages"
 """The directory beside an executor's work that the archive is unpacked in."""
@@ -102,7 +104,9 @@ def _write_zip(file: IO[bytes]) -> tuple[tuple[str, ...], None]:
 
 def _write_archive(file: IO[bytes]) -> tuple[tuple[str, ...], str]:
     installed = {_plain(str(one.name)) for one in importlib.metadata.distributions()}
-    distributions = sorted(_distributions((*LIBRARIES, *(one for one in SCHEMA_LIBRARIES if one in installed))))
+    distributions = sorted(
+        _distributions((*LIBRARIES, *(one for one in (*SCHEMA_LIBRARIES, *BACKUP_LIBRARIES) if one in installed)))
+    )
     members = dict(_own())
     for distribution in distributions:
         members |= _files(distribution)

@@ -57,9 +57,14 @@ class CompactionProgress:
 def load_progress(disk: Disk, directory: str) -> CompactionProgress:
     """Read the `compacted` file; without it nothing has been compacted."""
     try:
-        note = decode_checkpoint(read_all(disk, _progress_path(directory))) or {}
+        content = read_all(disk, _progress_path(directory))
     except GoQueueError:
-        note = {}
+        content = b""
+    return decode_progress(content)
+
+
+def decode_progress(content: bytes) -> CompactionProgress:
+    note = decode_checkpoint(content) or {}
     facts: list[Any] = [note.get(name) for name in ("clean", "gaps", "tombstone")]
     return CompactionProgress(*facts) if all(type(fact) is int for fact in facts) else CompactionProgress()
 

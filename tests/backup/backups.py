@@ -10,7 +10,7 @@ from goqueue.backup.verify import load_manifest, verify_backup
 from goqueue.storage.disk import Disk
 from goqueue.storage.frame import StoredMessage
 from goqueue.storage.store import Store
-from tests.storage.stores import DATA, messages, open_store
+from tests.storage.stores import messages, open_store
 
 TARGET, RESTORED = "/backups", "/restored"
 
@@ -30,14 +30,14 @@ def back_up_to(target: BackupTarget, disk: Disk, store: Store, number: int = 0) 
     cut = cut_of(disk, store)
     lock = target.open("this test")
     try:
-        return BackupWriter(disk, f"{DATA}/cut", cut, target, Throttle(0)).run(name_of(number), "1", 2)
+        return BackupWriter(disk, f"{store.path}/cut", cut, target, Throttle(0)).run(name_of(number), "1", 2)
     finally:
         lock.release()
 
 
 def cut_of(disk: Disk, store: Store) -> Cut:
     """Take the cut of a backup, as a broker does."""
-    work = take_cut(store, disk, f"{DATA}/cut", store.resources.clock.now_ns())
+    work = take_cut(store, disk, f"{store.path}/cut", store.resources.clock.now_ns())
     job = next(work)
     job()
     try:

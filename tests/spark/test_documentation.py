@@ -10,6 +10,7 @@ import pytest
 
 from goqueue.client import Client
 from goqueue.commands import registry
+from goqueue.config import BackupConfig
 from goqueue.console import command_tree
 from goqueue.spark.inspections.catalog import INSPECTIONS
 from goqueue.spark.pipeline.parser import load
@@ -18,6 +19,7 @@ from goqueue.spark.reading.options import READ_OPTIONS
 from goqueue.spark.sink.options import WRITE_OPTIONS, WRITTEN_COLUMNS
 from goqueue.testing.broker import LocalBroker
 from tests.cli.programs import ROOT
+from tests.spark.backed_up import BackedUp
 from tests.spark.programs import Inspect
 from tests.spark.test_sink import read
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 PAGES = ("README.md", "docs/spark.md", "docs/inspections.md", "docs/pipelines.md")
-URL, DIRECTORY, CHECKPOINT = "http://127.0.0.1:8080", "./goqueue-data", "./checkpoint"
+URL, DIRECTORY, CHECKPOINT, BACKUPS = "http://127.0.0.1:8080", "./goqueue-data", "./checkpoint", "./goqueue-backups"
 INSPECT = "goqueue spark-inspect "
 ORDERS = 6
 NOW_NS = 1_790_000_000 * 10**9
@@ -75,6 +77,7 @@ def test_every_example_of_the_page_runs(
     spark: "SparkSession", orders: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = {URL: orders.url, DIRECTORY: str(tmp_path / "data"), CHECKPOINT: str(tmp_path / "checkpoint")}
+    places[BACKUPS] = BackedUp(tmp_path / "backed up", str(tmp_path / "backups"), BackupConfig()).target
     known: dict[str, Any] = {}
     for example in blocks("docs/spark.md", "python"):
         exec(compile(placed(example, places), "docs/spark.md", "exec"), known)  # noqa: S102 - it is our own page

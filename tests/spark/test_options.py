@@ -87,7 +87,7 @@ def test_what_was_probably_meant_is_named(wrong: str, meant: str) -> None:
 
 
 def test_one_place_is_needed_and_not_two() -> None:
-    with pytest.raises(RequestInvalid, match=r"one of path and goqueue[.]url is needed"):
+    with pytest.raises(RequestInvalid, match=r"one of path, backup and goqueue[.]url is needed"):
         read_options({})
     assert problems({"goqueue.url": "http://127.0.0.1:1"}) == [
         "path and goqueue.url exclude each other: give one of them"
@@ -238,11 +238,13 @@ def test_every_option_that_is_known_is_read() -> None:
         "isolation": "read_committed", "delayed": "true", "goqueue.caFile": "ca.pem",
         "goqueue.clientCert": "c.pem", "goqueue.clientKey": "c.key", "schemas": "own", "schemaSubject": "s",
         "schemaVersion": "1", "keySchemaSubject": "s", "keySchemaVersion": "1", "includeKeyData": "true",
-        "mode": "FAILFAST",
+        "mode": "FAILFAST", "backup": "/b", "backupId": "i", "backup.endpoint": "https://h", "backup.region": "r",
+        "backup.credentialsFile": "c", "backup.allowHttp": "true", "backup.keyFile": "k",
     }  # fmt: skip
     assert set(examples) == set(READ_OPTIONS)
     for name, value in examples.items():
-        place = {} if name in ("path", "goqueue.url") else {"path": "/data"}
+        place = {} if name in ("path", "goqueue.url", "backup") else {"path": "/data"}
+        place = {"backup": "/b"} if name.startswith("backup") and name != "backup" else place
         place |= {"schemas": "file.json"} if name in SCHEMA_OPTIONS else {}
         plain = read_options(place or {"path": "/data"})
         assert read_options({**place, name: value}) != plain or name == "isolation"

@@ -243,8 +243,9 @@ def _check(inspection: Inspection, request: InspectRequest, plot: str | None, gi
     if conflict is not None:
         raise UsageInvalid(f"--{conflict.option} {conflict.sentence}", hint=conflict.hint)
     _values(inspection, given, time.time_ns())
-    if request.url is not None and (wrong := [name for name in inspection.file_options if given[name]]):
-        raise UsageInvalid(f"--{wrong[0]} compares files, and a broker is read", hint="name its data directory instead")
+    if request.path is None and (wrong := [name for name in inspection.file_options if given[name]]):
+        what = "a broker" if request.backup is None else "a backup"
+        raise UsageInvalid(f"--{wrong[0]} compares files, and {what} is read", hint="name a data directory instead")
     if not inspection.has_range and (request.flags.first or request.flags.last):
         raise UsageInvalid("--from and --to have no effect here", hint="--at chooses the time to measure at")
     check_plot(plot)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from goqueue.client.tls import TlsOptions
     from goqueue.console.positions import Position
     from goqueue.spark.logs.port import Isolation, LogSource
+    from goqueue.spark.reading.backup_place import BackupPlace
     from goqueue.spark.reading.plan import ReadBound, ReadPlan, ReadPoint, TopicSelection
     from goqueue.spark.session import SparkSession
 
@@ -45,7 +46,7 @@ PlacesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[DIR] [TOPIC]...",
-        help="The data directory or a copy of it; none with --url or --context. Then names or patterns of topics.",
+        help="The data directory or a copy of it; none with --url, --context or --backup. Then topics or patterns.",
     ),
 ]
 SkipFlag = Annotated[
@@ -59,6 +60,18 @@ class ReadFlags:
     """Flags for what is read, and for the form of the output."""
 
     url: Annotated[str | None, typer.Option("--url", "-u", metavar="URL", help="Read a running broker instead.")] = None
+    backup: Annotated[
+        str | None, typer.Option("--backup", metavar="TARGET", help="Read a backup in a directory or object store.")
+    ] = None
+    backup_id: Annotated[
+        str | None, typer.Option("--backup-id", metavar="ID", help="Id of the backup. Default: the newest.")
+    ] = None
+    key_file: Annotated[
+        str | None, typer.Option("--key-file", metavar="PATH", help="File with the keys of the backups.")
+    ] = None
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings of the backup's target.")
+    ] = None
     context: ContextFlag = None
     api_key: Annotated[
         str | None, typer.Option("--api-key", metavar="KEY", help="API key of the broker (GOQUEUE_API_KEY).")
@@ -140,7 +153,7 @@ class InspectRequest:
     """The shared options of one call."""
 
     path: str | None
-    """The data directory; None where a broker is read."""
+    """The data directory; None where a broker or a backup is read."""
     url: str | None
     token: str | None
     topics: tuple[str, ...]
@@ -148,6 +161,7 @@ class InspectRequest:
     flags: ReadFlags
     cluster: SparkFlags
     tls: "TlsOptions | None" = None
+    backup: "BackupPlace | None" = None
 
     @property
     def for_people(self) -> bool:
@@ -169,6 +183,8 @@ class InspectRequest:
 
             reach(address.parse(self.url), flag="`--url URL`")
             return BrokerLogs(self.url, self.token, isolation=isolation, tls=self.tls)
+        if self.backup is not None:
+            return self.backup.logs(isolation=isolation)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
@@ -255,10 +271,12 @@ def with_request(command: Callable[..., None], argument: Any = PlacesArgument) -
 
 
 def _make_request(places: list[str], flags: ReadFlags, cluster: SparkFlags) -> InspectRequest:
-    url, token, tls = _broker(flags, has_places=bool(places))
-    if url is None and not places:
+    backup = _backup(flags)
+    url, token, tls = _broker(flags, has_places=bool(places)) if backup is None else (None, None, None)
+    if url is None and backup is None and not places:
         raise UsageInvalid(
-            "there is nothing to read", hint="name a data directory, a broker with --url, or its context with --context"
+            "there is nothing to read",
+            hint="name a data directory, a broker with --url, its context with --context, or a backup with --backup",
         )
     parse_sort(flags.sort_by)
     _points(flags)
@@ -266,9 +284,30 @@ def _make_request(places: list[str], flags: ReadFlags, cluster: SparkFlags) -> I
         raise UsageInvalid(
             "Parquet cannot be shown on a terminal", hint="write it to a file: -o parquet > result.parquet"
         )
+    if backup is not None:
+        return InspectRequest(None, None, None, tuple(places), flags, cluster, backup=backup)
     if url is None:
         return InspectRequest(places[0], None, None, tuple(places[1:]), flags, cluster)
     return InspectRequest(None, url, token, tuple(places), flags, cluster, tls)
+
+
+def _backup(flags: ReadFlags) -> "BackupPlace | None":
+    """Return the backup to read. Its settings are those of the environment or the file, as of `goqueue backup`."""
+    if flags.backup is None:
+        for flag, text in (("--backup-id", flags.backup_id), ("--key-file", flags.key_file),
+                           ("--config", flags.config)):  # fmt: skip
+            if text is not None:
+                raise UsageInvalid(f"{flag} belongs to a backup", hint="name the target with --backup TARGET")
+        return None
+    if flags.url is not None or flags.context is not None:
+        raise UsageInvalid("--backup and a broker exclude each other", hint="leave out --url or --context")
+    if not flags.backup:
+        raise UsageInvalid("--backup is empty", hint="name the directory or object store with the backups")
+    from goqueue.config import load  # noqa: PLC0415 - not before the command is understood
+    from goqueue.spark.reading.backup_place import BackupPlace  # noqa: PLC0415
+
+    settings = load(flags.config, os.environ, {"backup.key_file": flags.key_file}).backup
+    return BackupPlace(flags.backup, flags.backup_id, settings)
 
 
 def _broker(flags: ReadFlags, *, has_places: bool) -> "tuple[str | None, str | None, TlsOptions | None]":

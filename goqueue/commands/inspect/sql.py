@@ -25,7 +25,7 @@ QueryArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[DIR] QUERY",
-        help="The data directory, or a copy of one; with --url none. Then the query, @FILE, or - for stdin.",
+        help="The data directory or a copy; none with --url or --backup. Then the query, @FILE, or - for stdin.",
     ),
 ]
 LimitFlag = Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="Show a person at most so many rows.")]

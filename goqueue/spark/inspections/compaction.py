@@ -19,7 +19,6 @@ from goqueue.limits import TOMBSTONE_GRACE_SECONDS
 from goqueue.quantities import format_size
 from goqueue.spark.inspections.inspection import InspectionContext, Report, Row, names
 from goqueue.spark.inspections.internal_logs import TopicConfiguration, read_topics
-from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import LogSource
 from goqueue.spark.logs.splits import FrameRun, Split
 from goqueue.spark.logs.visibility import read_messages
@@ -27,8 +26,6 @@ from goqueue.spark.reading.columns import FrameBatch, keys
 from goqueue.spark.reading.plan import ReadPlan
 from goqueue.spark.reading.tasks import splits_to_frame
 from goqueue.storage import frame
-from goqueue.storage.compaction import CompactionProgress, load_progress
-from goqueue.storage.disk import SystemDisk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -284,17 +281,10 @@ def _gains(plan: ReadPlan, logs: LogSource, rows: list[dict[str, Any]]) -> tuple
     found = []
     for one in plan.ranges:
         row = known.get(one.ref, {"topic": one.ref[0], "partition": one.ref[1]})
-        progress = _progress(logs, *one.ref)
+        progress = logs.compaction(*one.ref)
         dirty = None if progress is None else sum(s.size for s in one.view.segments if s.next_offset > progress.clean)
         found.append(CompactionGain(**row, clean=None if progress is None else progress.clean, dirty_bytes=dirty))
     return tuple(found)
-
-
-def _progress(logs: LogSource, topic: str, partition: int) -> CompactionProgress | None:
-    """Load the state of compaction from beside the log; a broker does not expose it."""
-    if not isinstance(logs, DirectoryLogs):
-        return None
-    return load_progress(SystemDisk(), f"{logs.name}/logs/{topic}/{partition}")
 
 
 def rows(gains: Sequence[CompactionGain], topics: Mapping[str, TopicConfiguration]) -> list[Row]:

@@ -17,12 +17,9 @@ from goqueue.quantities import format_count
 from goqueue.spark.inspections import repeats
 from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
 from goqueue.spark.logs.broker import BrokerLogs
-from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import LogSource, PartitionRef
 from goqueue.spark.logs.splits import DamagedBytes, FrameRun, RemovedRange, Split, read_split
 from goqueue.spark.reading.plan import PartitionRange, ReadPlan
-from goqueue.storage.compaction import load_progress
-from goqueue.storage.disk import SystemDisk
 from goqueue.storage.segment_scan import Damage
 
 if TYPE_CHECKING:
@@ -146,21 +143,14 @@ _REASONS: Mapping[GapKind, str] = {
 
 def compacted_below(logs: LogSource, plan: ReadPlan) -> dict[PartitionRef, int]:
     """Return the offset below which missing messages are no loss. A broker only says which topics are compacted."""
-    match logs:
-        case DirectoryLogs():
-            disk = SystemDisk()
-            return {
-                one.ref: load_progress(disk, f"{logs.name}/logs/{one.ref[0]}/{one.ref[1]}").gaps for one in plan.ranges
-            }
-        case BrokerLogs():
-            known = {topic.name: str(topic.config.get("cleanup", "")) for topic in logs.client.topic_details()}
-            return {
-                one.ref: one.view.segments[-1].base_offset
-                for one in plan.ranges
-                if one.view.segments and "compact" in known.get(one.ref[0], "compact")
-            }
-        case _:
-            return {}
+    if not isinstance(logs, BrokerLogs):
+        return {one.ref: progress.gaps for one in plan.ranges if (progress := logs.compaction(*one.ref)) is not None}
+    known = {topic.name: str(topic.config.get("cleanup", "")) for topic in logs.client.topic_details()}
+    return {
+        one.ref: one.view.segments[-1].base_offset
+        for one in plan.ranges
+        if one.view.segments and "compact" in known.get(one.ref[0], "compact")
+    }
 
 
 def find_gaps(

@@ -109,7 +109,7 @@ def trace_files(context: InspectionContext) -> list[str]:
     logs = context.logs
     if not isinstance(logs, DirectoryLogs):
         raise RequestInvalid(
-            "trace files are read from a data directory, and a broker was named",
+            "trace files are read from a data directory, and a broker or a backup was named",
             hint="name its data directory, or ask the broker: goqueue-cli trace search",
         )
     directory = os.path.join(os.path.abspath(logs.name), DIRECTORY)

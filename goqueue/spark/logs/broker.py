@@ -79,6 +79,9 @@ class BrokerLogs:
             column.frombytes(values.tobytes())
         return OpenSegment(_RemoteFile(self, topic, partition, segment), index)
 
+    def compaction(self, _topic: str, _partition: int) -> None:
+        """Return None: a broker says only which topics are compacted."""
+
     def waits(self) -> bool:
         return not self.is_delayed
 

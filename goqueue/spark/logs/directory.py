@@ -22,6 +22,7 @@ from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
 from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment, TransactionDecisions
 from goqueue.spark.logs.splits import FrameRun, Split, read_split
 from goqueue.storage import frame
+from goqueue.storage.compaction import CompactionProgress, load_progress
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
 from goqueue.storage.layout import check_directory, find_logs
@@ -180,6 +181,9 @@ class DirectoryLogs:
                 return None
             ranges += found.aborted.within(first, end)
         return TransactionDecisions(ranges, end)
+
+    def compaction(self, topic: str, partition: int) -> CompactionProgress:
+        return load_progress(_DISK, f"{self.name}/logs/{topic}/{partition}")
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return Segment(self._directory(topic, partition), segment.base_offset).path

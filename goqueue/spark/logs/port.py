@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from goqueue.storage.compaction import CompactionProgress
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.log_view import LogView, SegmentView
+from goqueue.storage.segment_scan import true_entry
 
 PartitionRef = tuple[str, int]
 """A topic and the number of a partition."""
@@ -33,6 +35,12 @@ class OpenSegment:
 
     file: File
     index: Index
+    is_proven: bool = False
+    """Whether the entries can be believed unseen: all before one have lower offsets and no later times."""
+
+    def entry(self, number: int, end: int) -> int:
+        """Return the last entry from this one down that is true; or -1."""
+        return number if self.is_proven else true_entry(self.file, self.index, number, end)
 
 
 class LogSource(Protocol):
@@ -72,6 +80,10 @@ class LogSource(Protocol):
         self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
     ) -> TransactionDecisions | None:
         """Return the results of the transactions whose messages lie there; None where the log has to be searched."""
+        ...
+
+    def compaction(self, topic: str, partition: int) -> CompactionProgress | None:
+        """Return how far a partition was compacted; None where that is not known."""
         ...
 
     def close(self) -> None:

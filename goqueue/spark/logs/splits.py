@@ -15,7 +15,7 @@ from goqueue.errors import GoQueueError, RangeDamaged, SegmentNotFound
 from goqueue.spark.logs.port import LogSource, OpenSegment
 from goqueue.storage.log_view import LogView, SegmentView
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment, true_entry
+from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
 ON_LOSS = "--skip-damage (skip_damage: true in a pipeline, failOnDataLoss=false in a job)"
 _ATTEMPTS = 8  # to find a segment again; each one means that a compaction came in between
@@ -205,11 +205,11 @@ def _loss(opened: OpenSegment, segment: SegmentView, next_offset: int) -> Damage
 def _stretch(opened: OpenSegment, segment: SegmentView, first: int, end: int) -> ScanRange:
     """Return the stretch from the last valid index entry before `first` to the first one from `end` on."""
     index = opened.index
-    number = true_entry(opened.file, index, index.before_offset(first), segment.size)
+    number = opened.entry(index.before_offset(first), segment.size)
     offset, position = index.start_for(number)
     stop, ceiling = segment.size, segment.next_offset
     following = index.before_offset(end - 1) + 1
-    if following < len(index) and true_entry(opened.file, index, following, segment.size) == following:
+    if following < len(index) and opened.entry(following, segment.size) == following:
         stop, ceiling = index.positions[following], index.offsets[following]
     return ScanRange(position, stop, max(offset, segment.base_offset), ceiling)
 

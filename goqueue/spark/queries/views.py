@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from goqueue.errors import SubjectNotFound
+from goqueue.spark.logs.backup import BackupLogs
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.port import LogSource
 from goqueue.spark.queries.pruning import QuerySketch, ScanRequirement, narrowed
@@ -38,6 +39,7 @@ from goqueue.spark.queries.tables import (
     unknown_topic,
     without_raw,
 )
+from goqueue.spark.reading.backup_place import backup_options
 from goqueue.spark.reading.columns import schema_of
 from goqueue.spark.reading.failure import describe_failure
 from goqueue.spark.reading.options import tls_to_options
@@ -142,6 +144,8 @@ def read_ranges(
 def place_options(logs: LogSource) -> dict[str, str]:
     """Return the options of the data source that name these logs."""
     isolation = {"isolation": str(logs.isolation)}
+    if isinstance(logs, BackupLogs):
+        return backup_options(logs) | isolation
     if not isinstance(logs, BrokerLogs):
         return {"path": logs.name} | isolation
     token = {"goqueue.token": logs.token} if logs.token else {}

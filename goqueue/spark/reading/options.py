@@ -1,16 +1,19 @@
 """The options of the data source, called as those of Spark's Kafka connector are; all that is wrong is told at once."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from goqueue.client.environment import environment_key
 from goqueue.client.tls import TlsOptions
-from goqueue.errors import GoQueueError, RequestInvalid
+from goqueue.config import load
+from goqueue.errors import ConfigInvalid, GoQueueError, RequestInvalid
 from goqueue.nearest import nearest
 from goqueue.quantities import parse_size, parse_time, quoted
 from goqueue.spark.logs.port import READ_COMMITTED, READ_UNCOMMITTED, Isolation, LogSource, PartitionRef
+from goqueue.spark.reading.backup_place import STORE_OPTIONS, BackupPlace
 from goqueue.spark.reading.plan import ReadBound, ReadPoint, TimePoint, TopicSelection, check_pattern
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ SCHEMA_OPTIONS = (
 )
 READ_OPTIONS = (
     "path",
+    "backup",
+    "backupId",
+    *STORE_OPTIONS,
     "goqueue.url",
     "goqueue.token",
     *TLS_OPTIONS,
@@ -86,9 +92,12 @@ class ReadOptions:
     tls: TlsOptions | None = None
     typed: "TypedOptions | None" = None
     """None: no columns are typed by schemas."""
+    backup: BackupPlace | None = None
 
     def logs(self) -> LogSource:
         """Open the logs. Imported here, because a broker needs the client and a directory does not."""
+        if self.backup is not None:
+            return self.backup.logs(is_delayed=self.is_delayed, isolation=self.isolation)
         if self.url is not None:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
@@ -145,7 +154,7 @@ class OptionReader:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     options = OptionReader(given, READ_OPTIONS)
-    options.one_of("path", "goqueue.url", is_needed=True)
+    options.one_of("path", "backup", "goqueue.url", is_needed=True)
     options.one_of("subscribe", "subscribePattern", "assign", is_needed=False)
     found = ReadOptions(
         path=options.text("path"),
@@ -172,9 +181,26 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         group=options.text("groupId"),
         tls=tls_options(options),
         typed=_typed(options),
+        backup=_backup(options),
     )
     options.check()
     return found
+
+
+def _backup(options: OptionReader) -> BackupPlace | None:
+    """Return the named backup. What is not given is that of the driver's environment."""
+    target = options.text("backup")
+    if target is None:
+        options.problems += [f"{name} needs the option backup" for name in ("backupId", *STORE_OPTIONS)
+                             if options.text(name) is not None]  # fmt: skip
+        return None
+    given = {f"backup.{setting}": options.text(name) for name, setting in STORE_OPTIONS.items()}
+    try:
+        settings = load(None, os.environ, given).backup
+    except ConfigInvalid as error:
+        options.problems.append(error.sentence)
+        return None
+    return BackupPlace(target, options.text("backupId"), settings)
 
 
 def _typed(options: OptionReader) -> "TypedOptions | None":

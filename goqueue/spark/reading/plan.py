@@ -16,7 +16,6 @@ from goqueue.spark.logs.port import LogSource, PartitionRef
 from goqueue.spark.logs.splits import FrameRun, Split, read_split
 from goqueue.spark.logs.visibility import stable_views
 from goqueue.storage.log_view import LogView, SegmentView
-from goqueue.storage.segment_scan import true_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def _offset_before(logs: LogSource, ref: PartitionRef, segment: SegmentView, tim
         return segment.base_offset
     try:
         index = opened.index
-        number = true_entry(opened.file, index, index.before_time(time_ns), segment.size)
+        number = opened.entry(index.before_time(time_ns), segment.size)
         return max(segment.base_offset, index.start_for(number)[0])
     finally:
         opened.file.close()

@@ -12,9 +12,11 @@ from goqueue.client.tls import TlsOptions
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
 from goqueue.schemas.subject_names import topic_subject
+from goqueue.spark.logs.directory import DirectoryLogs
+from goqueue.spark.reading.backup_place import BackupPlace
 from goqueue.spark.reading.columns import KEY_COLUMNS, VALUE_COLUMNS
 from goqueue.spark.typed.columns import TypedPart, reader_schema
-from goqueue.spark.typed.schema_sources import DirectorySchemas, FileSchemas, RegistrySchemas, SchemaSupply
+from goqueue.spark.typed.schema_sources import FileSchemas, LogSchemas, RegistrySchemas, SchemaSupply
 
 OWN = "own"
 Mode = Literal["PERMISSIVE", "FAILFAST"]
@@ -33,6 +35,8 @@ class _GivenOptions(Protocol):
     def token(self) -> str | None: ...
     @property
     def tls(self) -> TlsOptions | None: ...
+    @property
+    def backup(self) -> BackupPlace | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,11 @@ class TypedOptions:
         if self.schemas == OWN:
             if given.url is not None:
                 return RegistrySchemas(given.url, given.token, given.tls)
-            return DirectorySchemas(given.path or "")
+            return LogSchemas(DirectoryLogs.at(given.path or "") if given.backup is None else given.backup.logs())
         if self.schemas.startswith(("http://", "https://")):
             is_own = given.url is None or given.url.rstrip("/") == self.schemas.rstrip("/")
             return RegistrySchemas(self.schemas, (given.token or environment_key()) if is_own else None, given.tls)
-        return DirectorySchemas(self.schemas) if isdir(self.schemas) else FileSchemas.at(self.schemas)
+        return LogSchemas(DirectoryLogs.at(self.schemas)) if isdir(self.schemas) else FileSchemas.at(self.schemas)
 
 
 def _names(is_key: bool) -> set[str]:

@@ -17,6 +17,7 @@ from goqueue.errors import PathInvalid, SchemaInvalid, SchemaNotFound, SubjectNo
 from goqueue.schemas.limits import SCHEMA_DEPTH_MAX
 from goqueue.schemas.schema_format import ROOT, ParsedSchema, SchemaKind
 from goqueue.spark.inspections.internal_logs import read_records
+from goqueue.spark.logs.backup import BackupLogs
 from goqueue.spark.logs.directory import DirectoryLogs
 
 _LOG = "__schemas"
@@ -88,15 +89,14 @@ class RegistrySchemas:
 
 
 @dataclass(frozen=True)
-class DirectorySchemas:
-    """The registry of a data directory, whether its broker runs or not."""
+class LogSchemas:
+    """The registry of a data directory, whether its broker runs or not, or of a backup."""
 
-    path: str
+    logs: DirectoryLogs | BackupLogs
     has_ids: bool = field(default=True, init=False)
 
     def _state(self) -> RegistryState:
-        view = DirectoryLogs.at(self.path).view(_LOG, 0)
-        return _read_registry(self.path, view.end)
+        return _read_registry(self.logs, self.logs.view(_LOG, 0).end)
 
     def version(self, subject: str, version: int | None) -> SchemaSource:
         state = self._state()
@@ -104,7 +104,7 @@ class DirectorySchemas:
             found = RegistryQueries(state).version(subject, LATEST if version is None else str(version))
         except SubjectNotFound as error:
             names = ", ".join(sorted(state.subjects)[:10])
-            error.hint = f"{self.path} has {names}" if names else f"{self.path} has no schemas"
+            error.hint = f"{self.logs.name} has {names}" if names else f"{self.logs.name} has no schemas"
             raise
         return source_of(state, found.content)
 
@@ -116,11 +116,11 @@ class DirectorySchemas:
 
 
 @lru_cache(maxsize=2)
-def _read_registry(path: str, end: int) -> RegistryState:
+def _read_registry(logs: DirectoryLogs | BackupLogs, end: int) -> RegistryState:
     """Replay the log up to an end: tasks of a process share the state."""
     state = RegistryState()
     if end:
-        for message in read_records(DirectoryLogs.at(path), _LOG, 0):
+        for message in read_records(logs, _LOG, 0):
             state.apply(decode_registry_record(message))
     return state
 
