@@ -354,6 +354,7 @@ EXPORT_ANSWER_BYTES_MAX = 64 * KIB  # read of a collector's answer
 EXPORT_FILE_BYTES_MAX = 64 * MIB  # then the file is renamed, and a new one begins
 RATE_SECONDS = 5  # window of current rates: stable but recent
 LAG_SURVEY_CPU_SHARE = 0.05  # of one core for summing up the lag of all groups
+SIZE_SURVEY_CPU_SHARE = 0.001  # of one core for summing up the sizes of all logs, of which most are idle
 
 # --- what the doctor finds worth telling ---
 DOCTOR_WINDOW_SECONDS = 60  # window of measured speeds: one pause is not a finding

@@ -6,6 +6,7 @@ often the longer that takes.
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,7 @@ from functools import partial
 from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
-from goqueue.limits import LAG_SURVEY_CPU_SHARE, SAMPLE_SECONDS
+from goqueue.limits import LAG_SURVEY_CPU_SHARE, SAMPLE_SECONDS, SIZE_SURVEY_CPU_SHARE
 from goqueue.observe.history import History, HistorySample, sample_topic
 from goqueue.observe.history_row import GroupPoint, group_key, most_behind
 from goqueue.observe.metrics import Metrics
@@ -35,6 +36,7 @@ class HistorySampler:
         self._groups: Mapping[bytes, GroupPoint] = {}
         self._lag = 0
         self._stored_bytes = 0
+        self._sizes_due = 0.0
         self._space: DiskSpace | None = None
         self._loop: asyncio.AbstractEventLoop
         self._timer: asyncio.TimerHandle | None = None
@@ -112,13 +114,19 @@ class HistorySampler:
                 self._groups = _group_points(before, groups, began - then)
                 self._lag = sum(one.lag for one in groups.values())
                 before, then = groups, began
-                self._stored_bytes = sum(log.size for log in list(self._runtime.store.logs.values()))
+                self._add_up_sizes()
                 with suppress(GoQueueError):  # retried in the next round
                     self._space = await self._runtime.perform(_space(self._runtime))
                     self._metrics.disk_space = self._space.free_bytes, self._space.total_bytes
             except Exception:
                 _log.exception("the total lag could not be measured")
             await asyncio.sleep(max(SAMPLE_SECONDS, (self._loop.time() - began) / LAG_SURVEY_CPU_SHARE))
+
+    def _add_up_sizes(self) -> None:
+        began = time.perf_counter()
+        if began >= self._sizes_due:
+            self._stored_bytes = sum([log.size for log in self._runtime.store.logs.values()])
+            self._sizes_due = began + (time.perf_counter() - began) / SIZE_SURVEY_CPU_SHARE
 
 
 def _space(runtime: Runtime) -> Work[DiskSpace]:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.upkeep import CompactionResult, compact_partition, is_usable, maintain_partition
+from goqueue.broker.core.topic import Topic
+from goqueue.broker.core.upkeep import CompactionResult, compact_partition, is_usable, maintain_partition, may_expire
 from goqueue.broker.core.work import Work
 from goqueue.broker.delay.cleanup import clean_delayed_log
 from goqueue.clock import NANOSECONDS, Clock
@@ -28,6 +29,9 @@ from goqueue.storage.store import Store
 
 _log = logging.getLogger("goqueue.upkeep")
 
+_LOOKED_AT_ONCE = 200  # partitions: some tenths of a millisecond
+_LOOKS_AT_REST = 20
+"""A partition to which nothing happens is maintained at one of so many looks, and when messages are too old."""
 _NOTED_AT_ONCE = 32  # topics per append: some ten milliseconds with a thousand partitions each
 
 T = TypeVar("T")
@@ -47,6 +51,9 @@ class UpkeepRunner:
         self._between: list[tuple[Work[Any], asyncio.Future[Any]]] = []
         """Work that needs all logs for itself."""
         self._wanted = asyncio.Event()
+        self._rests: dict[Partition, tuple[object, ...]] = {}
+        """The partitions as they were at the last look."""
+        self._looks = 0
         self._is_stopping = False
         self._was_in_doubt = False
         self._is_gone = False
@@ -176,12 +183,17 @@ class UpkeepRunner:
         await self._keep_room()
         await self._attempt("the records of groups", self._broker.groups.rewrite_logs())
         await self._attempt("transactional ids", self._forget_unused())
-        await self._note_ends()
-        for topic, partition in list(self._broker.partitions()):
-            await self._run_asked()
+        at_rest, slices = await self._note_ends(), TimeSlices()
+        for number, (topic, partition) in enumerate(list(self._broker.partitions())):
+            if self._between or self._asked:
+                await self._run_asked()
             if self._is_stopping:
                 return
             if partition.log.is_closed:  # deleted since
+                continue
+            if partition in at_rest and not may_expire(partition.log, topic.settings, self._clock.now_ns()):
+                if number % _LOOKED_AT_ONCE == 0:
+                    await slices.rest()
                 continue
             self._current = partition
             clock = self._broker.retention
@@ -191,12 +203,25 @@ class UpkeepRunner:
             self._current = None
             await self._sweep(partition)
 
-    async def _note_ends(self) -> None:
+    async def _note_ends(self) -> set[Partition]:
+        """Record the ends of logs; return the partitions to which nothing has happened since the last look."""
         self._broker.scaler.record_splits()
-        slices, names = TimeSlices(), list(self._broker.topics)
+        former, self._rests, self._looks = self._rests, {}, self._looks + 1
+        delays, slices = self._broker.delay_scheduler.delays, TimeSlices()
+        at_rest, changed = set[Partition](), dict[str, None]()
+        for number, (topic, partition) in enumerate(list(self._broker.partitions())):
+            rest = self._rests[partition] = _rest_of(topic, partition)
+            if former.get(partition) == rest and (self._looks + number) % _LOOKS_AT_REST and delays(partition) is None:
+                at_rest.add(partition)
+            else:
+                changed[topic.name] = None
+            if number % _LOOKED_AT_ONCE == 0:
+                await slices.rest()
+        names = list(changed)
         for start in range(0, len(names), _NOTED_AT_ONCE):
             self._broker.note_ends(names[start : start + _NOTED_AT_ONCE])
             await slices.rest()
+        return at_rest
 
     async def _sweep(self, partition: Partition) -> None:
         """Maintain the delayed log of a partition."""
@@ -255,10 +280,19 @@ class UpkeepRunner:
         """Run work; log its failure. It is retried in the next round."""
         try:
             await self._perform(work)
+            return
         except GoQueueError as error:
             _log.warning("upkeep of %s failed: %s", what, error)
         except Exception:
             _log.exception("upkeep of %s failed", what)
+        if self._current is not None:
+            self._rests.pop(self._current, None)
+
+
+def _rest_of(topic: Topic, partition: Partition) -> tuple[object, ...]:
+    """Return what stays the same while nothing happens to a partition."""
+    log = partition.log
+    return log.next_offset, log.durable_end, log.first_offset, len(log.segments), log.fence, topic.settings
 
 
 def _stopping() -> BrokerStopping:

@@ -23,6 +23,8 @@ _log = logging.getLogger("goqueue.usage")
 SAMPLE_SECONDS = 10.0
 """Storage is measured so often; what is accepted in between is added to it."""
 RECORD_SECONDS = 60.0
+_TOPICS_PER_SAMPLE = 4_000
+"""With more topics their storage is measured less often, but as often as usage is recorded: most of them are idle."""
 _AT_ONCE = 200  # topics between two looks at the clock: some tenths of a millisecond
 
 
@@ -41,6 +43,7 @@ class UsageRunner:
         self.recorder.open(self._hour())
         broker.on_partition_opened.subscribe(self.recorder.follow_partition)
         broker.before_deletion = self.recorder.before_deletion
+        self._measured_ns = 0
         self._sampling = asyncio.Lock()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -50,7 +53,7 @@ class UsageRunner:
     async def _run(self) -> None:
         while True:
             try:
-                await self.sample()
+                await self._sample(measures=self._is_measuring_due())
                 since_ns = self._runtime.clock.monotonic_ns() - self._recorded_ns
                 if self.recorder.must_record or since_ns >= RECORD_SECONDS * NANOSECONDS:
                     await self.record()
@@ -62,12 +65,21 @@ class UsageRunner:
 
     async def sample(self) -> None:
         """Measure the usage of all tenants now."""
+        await self._sample(measures=True)
+
+    def _is_measuring_due(self) -> bool:
+        samples = min(len(self._runtime.broker.topics) // _TOPICS_PER_SAMPLE, RECORD_SECONDS // SAMPLE_SECONDS)
+        since_ns = self._runtime.clock.monotonic_ns() - self._measured_ns
+        return since_ns >= (samples - 0.5) * SAMPLE_SECONDS * NANOSECONDS
+
+    async def _sample(self, *, measures: bool) -> None:
         async with self._sampling:
-            occupied = await self._occupied()
+            occupied = await self._occupied() if measures else None
             self.recorder.sample(self._hour(), self._runtime.clock.monotonic_ns(), occupied)
 
     async def _occupied(self) -> dict[str, Occupancy]:
         """Return what each tenant has, measured in slices of the loop's time."""
+        self._measured_ns = self._runtime.clock.monotonic_ns()
         slices, broker, found = TimeSlices(), self._runtime.broker, dict[str, Occupancy]()
         tenants = self.meters.tenants.state.tenants
         topics, deliveries = list(broker.topics.items()), list(broker.delay_scheduler.deliveries())

@@ -137,7 +137,7 @@ class Log:
     @property
     def size(self) -> int:
         """Bytes of all frames, those still in memory included."""
-        return self._sealed_bytes + self.active.size
+        return self._sealed_bytes + self.segments[-1].size
 
     @property
     def is_closed(self) -> bool:

@@ -39,6 +39,41 @@ def test_failure_of_one_partition_does_not_stop_upkeep_of_others() -> None:
     assert (looked, met) == (expected, [])
 
 
+def test_partition_to_which_nothing_happens_is_left_alone_until_its_messages_are_too_old() -> None:
+    running = Running()
+    running.create("orders", retention_hours=1)
+    looked: list[str] = []
+
+    async def perform(work: Work[Any]) -> Any:
+        return run_work(work, running.flush)
+
+    async def main() -> None:
+        upkeep = UpkeepRunner(running.broker, running.store, running.disk, running.clock, perform)
+        attempt = upkeep._attempt
+
+        async def note(what: str, work: Work[Any]) -> None:
+            looked.append(what)
+            await attempt(what, work)
+
+        upkeep._attempt = note  # type: ignore[method-assign]
+
+        async def looks(count: int) -> int:
+            looked.clear()
+            for _ in range(count):
+                await upkeep._look_at_all()
+            return looked.count("orders/0")
+
+        await looks(2)
+        assert await looks(40) == 2, "all the same now and then, in case that something was refused"
+        running.publish(frames_of([b"x"] * 3))
+        assert await looks(1) == 1
+        await looks(2)
+        running.clock.advance(3601)
+        assert await looks(3) == 3
+
+    asyncio.run(main())
+
+
 def with_two_versions() -> Running:
     running = Running()
     running.create("prices", cleanup="compact")

@@ -185,6 +185,15 @@ def is_usable(log: Log) -> bool:
     return not log.is_closed and log.fence is None
 
 
+def may_expire(log: Log, settings: TopicSettings, now_ns: int) -> bool:
+    """Return whether retention may find something to remove."""
+    if not (size := log.size):
+        return False
+    hours, most = settings.retention_hours, settings.retention_bytes
+    oldest = log.segments[0].first_time or 0  # unknown for segments sealed before the start: the job finds out
+    return (most is not None and size > most) or (hours is not None and oldest < now_ns - round(hours * _HOUR_NS))
+
+
 def _expire(
     partition: Partition,
     settings: TopicSettings,
@@ -194,11 +203,10 @@ def _expire(
     topic_bytes: int,
 ) -> Work[None]:
     hours, size = settings.retention_hours, settings.retention_bytes
-    before = now_ns - round(hours * _HOUR_NS) if hours is not None else 0
     log = partition.log
-    oldest = log.segments[0].first_time or 0  # unknown for segments sealed before the start: the job finds out
-    if not log.size or (oldest >= before and (size is None or log.size <= size)):
+    if not may_expire(log, settings, now_ns):
         return
+    before = now_ns - round(hours * _HOUR_NS) if hours is not None else 0
     allowance = None if clock is None or hours is None else clock.allowance(partition.topic, topic_bytes)
     job = plan_retention(
         log,

@@ -68,6 +68,7 @@ class _LastSample:
     """Equal as long as nothing changes."""
 
 
+_NOTHING: Final = Occupancy()
 _IDLE: Final = dict.fromkeys(
     (kinds.PUBLISH_RATE, kinds.PUBLISH_BYTES_RATE, kinds.CONSUME_RATE, kinds.CONSUME_BYTES_RATE), 0.0
 )
@@ -205,8 +206,11 @@ class UsageRecorder:
 
     # --- sample ---
 
-    def sample(self, hour: int, now_ns: int, occupied: Mapping[str, Occupancy]) -> None:
-        """Count what has come since the last sample. `now_ns` is monotonic, `hour` counts from the epoch."""
+    def sample(self, hour: int, now_ns: int, occupied: Mapping[str, Occupancy] | None) -> None:
+        """Count what has come since the last sample. `now_ns` is monotonic, `hour` counts from the epoch.
+
+        Without `occupied` it was not measured, and is as before.
+        """
         self._hour = max(hour, self._hour)
         self._published.collect()
         self._delivered_ends = self._deliveries.ends()
@@ -215,14 +219,15 @@ class UsageRecorder:
                 self._end_tenant(last, now_ns)
         self._close_hours(hour)
         for one in self.meters.all():
-            self._sample_tenant(one, now_ns, occupied.get(one.tenant, Occupancy()))
+            self._sample_tenant(one, now_ns, None if occupied is None else occupied.get(one.tenant, _NOTHING))
 
-    def _sample_tenant(self, meter: TenantMeter, now_ns: int, occupied: Occupancy) -> None:
-        meter.note_storage(occupied.storage_bytes)
+    def _sample_tenant(self, meter: TenantMeter, now_ns: int, measured: Occupancy | None) -> None:
+        if measured is not None:
+            meter.note_storage(measured.storage_bytes)
         total, last = self.published(meter.tenant), self._last.get(meter.tenant)
         delivered = self._deliveries.count(meter.tenant)
         open_hour = self.hours.get(meter.tenant) or self._first_hour(meter.tenant)
-        violations = meter.violations
+        occupied, violations = open_hour if measured is None else measured, meter.violations
         mark = (
             *(total, delivered, meter.consumed_messages, meter.consumed_bytes, meter.connections, open_hour.hour),
             *(occupied.storage_bytes, occupied.topics, occupied.partitions),
