@@ -9,13 +9,18 @@ import pytest
 
 from goqueue.backup.opening import open_target
 from goqueue.backup.target import BackupTarget
+from goqueue.client import Client
 from goqueue.config import BackupConfig
 from goqueue.errors import BackupKeyMismatch, BackupNotFound, BackupTargetInvalid, RangeDamaged
 from goqueue.spark.logs.backup import BackupLogs
+from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import LogSource
 from goqueue.spark.reading.options import read_options
 from goqueue.spark.reading.plan import EARLIEST, LATEST, ReadBound, TimePoint, TopicSelection, make_plan
 from goqueue.spark.reading.tasks import Extract
+from goqueue.spark.typed.schema_sources import LogSchemas
+from goqueue.testing.broker import LocalBroker
+from tests.api.keys import eventually
 from tests.backup.backups import name_of
 from tests.backup.conftest import moto, store
 from tests.backup.keys import key_file
@@ -123,6 +128,29 @@ def _manifest_log(made: BackedUp, name: str) -> Any:
 
     manifest = load_manifest(open_target(made.target, made.settings), name_of(ROUNDS - 1))
     return next(log for log in manifest.logs if log.name == name)
+
+
+def test_delayed_messages_and_schemas_of_a_backup_are_those_of_its_broker(tmp_path: Path) -> None:
+    target, data = str(tmp_path / "backups"), str(tmp_path / "data")
+    with LocalBroker(data, backup__target=target, backup__rate="0B") as broker, Client(broker.url) as client:
+        client.create_topic("orders", 1)
+        client.publish("orders", "later", delay="1h")
+        client.publish("orders", "soon", delay="1ms")
+        eventually(lambda: client.topic("orders").partition_offsets["0"].latest == 1)
+        client.register_schema("orders-value", '{"type":"object"}', "JSON")
+        made = client.create_backup().id
+        eventually(lambda: client.backup(made).state == "complete")
+    given = {"backup": target, "delayed": "true"}
+    states = [
+        batch.to_pylist()
+        for logs in (read_options(given).logs(), DirectoryLogs.at(data, is_delayed=True))
+        for split in splits(logs)
+        for batch in Extract(logs, ("offset", "value", "deliver_at", "state")).batches(split)
+    ]
+    of_backup, of_directory = states
+    assert of_backup == of_directory
+    assert [(row["value"], row["state"]) for row in of_backup] == [(b"later", "pending"), (b"soon", "delivered")]
+    assert LogSchemas(BackupLogs.at(target)).version("orders-value", None).text == '{"type":"object"}'
 
 
 def test_wrong_targets_and_options_are_refused_with_what_to_do(plain: BackedUp, tmp_path: Path) -> None:
