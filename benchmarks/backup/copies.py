@@ -56,13 +56,13 @@ class Source:
             lock.release()
 
 
-@measurement("full backup of 1 GB", RATE)
+@measurement("full backup", RATE)
 def full(bench: Bench) -> Iterator[Sample]:
     while True:
         path = bench.room()
         with store(f"{path}/data", settings=settings()) as opened:
             source = Source(bench, opened, path)
-            source.fill(bench.size(GB, GB // 10))
+            source.fill(bench.size(GB, GB // 10, long=10 * GB))
             watch = Stopwatch()
             made = source.back_up()
             yield made.size / MB / watch.seconds()
@@ -73,7 +73,7 @@ SHARE = Figure("%", "of the time of a full one", budget=at_most(5), less_is_bett
 
 @measurement("incremental backup of 1 %", SHARE)
 def incremental(bench: Bench) -> Iterator[Sample]:
-    path, size = bench.room(), bench.size(GB, GB // 10)
+    path, size = bench.room(), bench.size(GB, GB // 10, long=10 * GB)
     with store(f"{path}/data", settings=settings()) as opened:
         source = Source(bench, opened, path)
         source.fill(size)
@@ -87,12 +87,12 @@ def incremental(bench: Bench) -> Iterator[Sample]:
             yield 100 * watch.seconds() / whole
 
 
-@measurement("verify 1 GB", Figure("MB/s"))
+@measurement("verify", Figure("MB/s"))
 def verified(bench: Bench) -> Iterator[Sample]:
     path = bench.room()
     with store(f"{path}/data", settings=settings()) as opened:
         source = Source(bench, opened, path)
-        source.fill(bench.size(GB, GB // 10))
+        source.fill(bench.size(GB, GB // 10, long=10 * GB))
         made = source.back_up()
     while True:
         watch = Stopwatch()
@@ -100,12 +100,12 @@ def verified(bench: Bench) -> Iterator[Sample]:
         yield made.size / MB / watch.seconds()
 
 
-@measurement("restore 1 GB", RATE)
+@measurement("restore", RATE)
 def restored(bench: Bench) -> Iterator[Sample]:
     path = bench.room()
     with store(f"{path}/data", settings=settings()) as opened:
         source = Source(bench, opened, path)
-        source.fill(bench.size(GB, GB // 10))
+        source.fill(bench.size(GB, GB // 10, long=10 * GB))
         made = source.back_up()
     for number in count():
         plan = plan_restore(source.disk, made, f"{path}/restored-{number}")

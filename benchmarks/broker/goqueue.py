@@ -28,6 +28,8 @@ LOAD_SECONDS_MAX = 120
 class GoQueue:
     name = OURS
     pace = 500_000
+    settings: tuple[str, ...] = ()
+    """Further ones, as `goqueue serve` takes them."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -35,7 +37,7 @@ class GoQueue:
         self._client: Client | None = None
 
     def start(self, directory: str) -> None:
-        flags = ["--data-dir", f"{directory}/data", "--port", "0"]
+        flags = ["--data-dir", f"{directory}/data", "--port", "0", *self.settings]
         command = [sys.executable, "-m", "goqueue", "serve", *flags]
         self._server = Server(command, directory, {"PYTHONPATH": str(ROOT)})
         self._server.wait_until(self._says_where)
