@@ -72,7 +72,8 @@ def list_keys(*, session: Session) -> None:
       goqueue-admin key list --sort-by last_used_at
       goqueue-admin key list -o json
 
-    USED is within an hour. A rotated key has a former secret that is still valid.
+    USED is recorded once an hour: the last use may be up to an hour later. A rotated key has a former
+    secret that is still valid.
     """
     with doing("list API keys"), session.client() as client:
         rows = [_row(one) for one in client.api_keys()]

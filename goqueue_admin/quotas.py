@@ -1,6 +1,6 @@
 """`goqueue-admin quota` and `goqueue-admin usage`: limits of tenants, and what they use."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -8,7 +8,7 @@ from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, DryRunFlag
 from goqueue.console.names import reject_empty_names
 from goqueue.console.positions import parse_time_flag
-from goqueue.console.quotas import BYTES, DEFAULT, RATE, UNLIMITED, format_quota, parse_quota
+from goqueue.console.quotas import RATE, UNLIMITED, format_quota, parse_limits
 from goqueue.console.rows import Column, Row, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.quantities import format_count, format_duration, format_size, format_time
@@ -118,7 +118,7 @@ def get(tenant_id: _Id, *, session: Session) -> None:
                 "soft_text": _amount(row, "soft_limit"),
                 "used_text": _amount(row, "used"),
             }
-    session.write(rows, _QUOTAS if session.for_people else ())
+    session.write(rows, _QUOTAS if session.for_people else (), name="quota")
 
 
 @session_flags
@@ -146,7 +146,7 @@ def set_quotas(
     at once. `goqueue-admin quota test` shows which tenants would have been over a limit.
     """
     reject_empty_names(tenant_id, noun="tenant")
-    wanted = _parse_values(values or [])
+    wanted = parse_limits(values or [])
     if not wanted and not soft:
         raise UsageInvalid("there is nothing to set", hint="give QUOTA=VALUE or --soft QUOTA=VALUE")
     with doing(f"set quotas of tenant {tenant_id}"), session.client() as client:
@@ -154,11 +154,12 @@ def set_quotas(
         _refuse_unknown(wanted, before)
         limits: dict[str, int | None] | None = None
         if soft:
-            changed = {name: value if isinstance(value, int) else None for name, value in _parse_values(soft).items()}
+            changed = {name: value if isinstance(value, int) else None for name, value in parse_limits(soft).items()}
             limits = {**{name: int(value) for name, value in before.soft_limits.items()}, **changed}
         after = before if dry_run else client.change_tenant_quotas(tenant_id, wanted, soft_limits=limits)
-    names = [*wanted, *(f"soft {name}" for name in _parse_values(soft or []))]
-    _write_changes(session, [_change_row(name, before, after, wanted, dry_run=dry_run) for name in names])
+    planned = _Plan(wanted, limits or {}) if dry_run else None
+    names = [*wanted, *(f"soft {name}" for name in parse_limits(soft or []))]
+    _write_changes(session, [_change_row(name, before, after, planned) for name in names])
 
 
 @session_flags
@@ -175,9 +176,9 @@ def reset(tenant_id: _Id, *, consent: Consent, session: Session) -> None:
         if not consent.dry_run:
             require_confirmation(session, f"reset the quotas of tenant {tenant_id}", name=tenant_id, consent=consent)
         after = before if consent.dry_run else client.reset_tenant_quotas(tenant_id)
-    default = dict.fromkeys(before.overrides)
+    planned = _Plan(dict.fromkeys(before.overrides), {}) if consent.dry_run else None
     names = [*before.overrides, *(f"soft {name}" for name in before.soft_limits)]
-    _write_changes(session, [_change_row(name, before, after, default, dry_run=consent.dry_run) for name in names])
+    _write_changes(session, [_change_row(name, before, after, planned) for name in names])
     if not names:
         session.note(f"tenant {tenant_id} has no quotas of its own")
 
@@ -197,7 +198,7 @@ def compare(
 
     A rate is compared with the highest average of some seconds in each hour.
     """
-    limits = {name: value for name, value in _parse_values(values).items() if isinstance(value, int)}
+    limits = {name: value for name, value in parse_limits(values).items() if isinstance(value, int)}
     if len(limits) < len(values):
         raise UsageInvalid("a limit to test is a number or a size", hint="as in publish_rate_limit=500")
     with doing("test quotas"), session.client() as client:
@@ -205,7 +206,7 @@ def compare(
     rows = [struct_to_row(one) for one in found]
     for row in rows if session.for_people else ():
         row |= {"limit_text": _amount(row, "limit"), "peak_text": _amount(row, "peak")}
-    session.write(rows, _TESTS if session.for_people else ())
+    session.write(rows, _TESTS if session.for_people else (), name="tenant")
     if not rows:
         session.note(f"no tenant was over these limits in the recorded hours of the last {days} days")
 
@@ -243,29 +244,9 @@ def usage(
             reject_empty_names(tenant_id, noun="tenant")
             found = client.tenant_usage(tenant_id, from_time=begins, to_time=ends, by=by).periods
     rows = [struct_to_row(one) for one in found]
-    session.write(rows, _PERIODS)
+    session.write(rows, _PERIODS, name="tenant_id")
     if not rows:
         session.note("there is no usage in that time")
-
-
-def _parse_values(texts: list[str]) -> dict[str, Any]:
-    """Return quotas by their names; None is the default of the broker."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or not name or not value:
-            raise UsageInvalid(f"{text!r} is not a quota", hint="write QUOTA=VALUE, as in publish_rate_limit=1000")
-        found[name] = _parse_value(name, value.strip())
-    return found
-
-
-def _parse_value(name: str, text: str) -> int | str | None:
-    try:
-        return parse_quota(name, text)
-    except ValueError as error:
-        hint = "write a size such as 10GiB" if BYTES in name else f"write a number, {UNLIMITED} or {DEFAULT}"
-        raise UsageInvalid(f"{name}={text}: {error}", hint=hint) from None
 
 
 def _refuse_unknown(wanted: "Mapping[str, Any]", quotas: "TenantQuotas") -> None:
@@ -280,10 +261,15 @@ def _refuse_unknown(wanted: "Mapping[str, Any]", quotas: "TenantQuotas") -> None
             raise UsageInvalid(f"there is no quota {name!r}", hint=hint)
 
 
-def _change_row(
-    name: str, before: "TenantQuotas", after: "TenantQuotas", wanted: "Mapping[str, Any]", *, dry_run: bool
-) -> dict[str, Any]:
-    """Return the value of a quota before and after a change; `soft NAME` is a soft limit."""
+class _Plan(NamedTuple):
+    """What a dry run would set."""
+
+    wanted: "Mapping[str, Any]"
+    soft: "Mapping[str, int | None]"
+
+
+def _change_row(name: str, before: "TenantQuotas", after: "TenantQuotas", planned: _Plan | None) -> dict[str, Any]:
+    """Return the value of a quota before and after a change, or a dry run; `soft NAME` is a soft limit."""
     quota = name.removeprefix("soft ")
     is_soft = quota != name
 
@@ -292,11 +278,13 @@ def _change_row(
         return None if found is None else int(found)
 
     old, new = value(before), value(after)
-    if dry_run and not is_soft:
-        given = wanted.get(quota)
+    if planned is not None and is_soft:
+        new = planned.soft.get(quota)
+    elif planned is not None:
+        given = planned.wanted.get(quota)
         chosen = before.defaults.get(quota) if given is None else None if given == UNLIMITED else given
         new = None if chosen is None else int(chosen)
-    result = "would change" if dry_run else "changed" if old != new else "unchanged"
+    result = "unchanged" if old == new else "changed" if planned is None else "would change"
     return {"quota": name, "before": old, "after": new, "result": result}
 
 
@@ -305,4 +293,4 @@ def _write_changes(session: Session, rows: list[dict[str, Any]]) -> None:
         quota = row["quota"].removeprefix("soft ")
         for field in ("before", "after"):
             row[f"{field}_text"] = _amount({"quota": quota, "limit": row[field]}, "limit")
-    session.write(rows, _CHANGES if session.for_people else ())
+    session.write(rows, _CHANGES if session.for_people else (), name="quota")

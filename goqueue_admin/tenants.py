@@ -9,6 +9,7 @@ from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent
 from goqueue.console.formatting import format_ago, format_names
 from goqueue.console.names import for_each_name, in_table, reject_empty_names
+from goqueue.console.quotas import parse_limits
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.quantities import format_count, format_size
@@ -89,13 +90,13 @@ def list_tenants(*, session: Session) -> None:
     """
     with doing("list tenants"), session.client() as client:
         rows = [struct_to_row(one) for one in client.tenants()]
-    session.write(rows, _TENANTS)
+    session.write(rows, _TENANTS, name="id")
     if not rows:
         session.note("there are no tenants")
 
 
 @session_flags
-def create(
+def create(  # noqa: PLR0913 - independent options
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant, such as that of a team.")],
     tenant_id: Annotated[
         str,
@@ -104,6 +105,10 @@ def create(
     display_name: _DisplayName = None,
     description: _Description = None,
     metadata: _Metadata = None,
+    quotas: Annotated[
+        list[str] | None,
+        typer.Option("--quota", metavar="QUOTA=VALUE", help="A limit, as in `quota set`; may be repeated."),
+    ] = None,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Give it the topics, groups and subjects that begin with its id and a dot.")
     ] = False,
@@ -115,12 +120,13 @@ def create(
     \b
       goqueue-admin tenant create "Team A"
       goqueue-admin tenant create "Team A" --id a --description 'orders'
-      goqueue-admin tenant create "Team A" --metadata cost-center=4711
+      goqueue-admin tenant create "Team A" --quota publish_rate_limit=1000
 
     On the broker, the names of its topics and groups begin with its id and a dot, as in team-a.orders. The command
     `goqueue-admin key create --tenant team-a` makes keys that see nothing else.
     """
     reject_empty_names(name, noun="tenant")
+    limits = parse_limits(quotas or [])
     with doing(f"create tenant {name}"), session.client() as client:
         made = client.create_tenant(
             name,
@@ -128,9 +134,10 @@ def create(
             display_name=display_name or "",
             description=description or "",
             metadata=_parse_metadata(metadata or []),
+            quotas=limits,
             adopt=adopt,
         )
-    session.write([struct_to_row(made)], _TENANTS)
+    session.write([struct_to_row(made)], _TENANTS, name="id")
     if session.for_people:
         terminal.say(f"`goqueue-admin key create NAME --role producer --tenant {made.id}` makes a key of it")
 
@@ -177,7 +184,7 @@ def update(
     reject_empty_names(tenant_id, noun="tenant")
     with doing(f"update tenant {tenant_id}"), session.client() as client:
         changed = client.update_tenant(tenant_id, **changes)
-    session.write([struct_to_row(changed)], _TENANTS)
+    session.write([struct_to_row(changed)], _TENANTS, name="id")
 
 
 @session_flags

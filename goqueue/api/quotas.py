@@ -119,6 +119,7 @@ async def test(call: ApiCall, body: QuotaTestRequest) -> QuotaTestResponse:
             raise invalid(f"limits.{name}"[:100], "is not a quota of which usage is recorded", hint)
     if body.tenant is not None:
         tenants_of(call).tenant(body.tenant)
+    await UsageMeasures.now(call)
     now_ns = call.runtime.clock.now_ns()
     hours = await hours_between(call, now_ns - body.days * 24 * HOUR_NS, now_ns, body.tenant)
     results = [

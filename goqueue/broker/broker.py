@@ -245,11 +245,11 @@ class Broker:
 
     def lost_records(self) -> Iterator[LostJournalRecords]:
         """Yield what the start could not read of internal logs."""
-        journals: list[tuple[Journal[Any], list[str]]] = [
+        journals: list[tuple[Any, list[str]]] = [
             (self._journal, self.unclaimed),
             *((shard.journal, shard.lost.hit) for shard in self.transactions),
             *((one.journal, []) for one in (self.operations, self.security, self.schemas)),
-            *(() if self.tenants is None else ((self.tenants.journal, []),)),
+            *(() if self.tenants is None else ((one, []) for one in (self.tenants.journal, *self.usage_log.derived))),
             *((shard.journal, shard.store.group_log.affected_groups) for shard in self.groups),
         ]
         for journal, names in journals:

@@ -1,7 +1,9 @@
 """Limits of tenants as people write and read them."""
 
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Any, Final, Literal
 
+from goqueue.console.failure import UsageInvalid
 from goqueue.quantities import format_size, parse_size, quoted
 
 UNLIMITED: Final = "unlimited"
@@ -40,3 +42,19 @@ def parse_quota(quota: str, text: str) -> int | Literal["unlimited"] | None:
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX):
         raise ValueError(f"{quoted(text)} is not a whole number, {UNLIMITED} or {DEFAULT}")
     return int(digits)
+
+
+def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
+    """Return limits given as QUOTA=VALUE, by their names; None is the default of the broker."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name or not value:
+            raise UsageInvalid(f"{text!r} is not a quota", hint="write QUOTA=VALUE, as in publish_rate_limit=1000")
+        try:
+            found[name] = parse_quota(name, value.strip())
+        except ValueError as error:
+            hint = "write a size such as 10GiB" if BYTES in name else f"write a number, {UNLIMITED} or {DEFAULT}"
+            raise UsageInvalid(f"{name}={value.strip()}: {error}", hint=hint) from None
+    return found

@@ -34,12 +34,14 @@ class Column(NamedTuple):
     style: Callable[[Row], str] | None = None
 
 
-def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, headers: bool = True) -> None:
-    """Write all rows; without any, JSON and YAML get an empty list."""
+def write_rows(
+    rows: Sequence[Row], columns: Sequence[Column], output: str, *, headers: bool = True, name: str = "name"
+) -> None:
+    """Write all rows; without any, JSON and YAML get an empty list. `name` is the field for the output of names."""
     if output in FOR_PEOPLE:
         _write_table(rows, visible_columns(columns, output), headers)
     elif output == "name":
-        terminal.write_lines(str(row["name"]) for row in rows)
+        terminal.write_lines(str(row[name]) for row in rows)
     elif output == "json":
         terminal.write(f"{json_text(rows, indent=2)}\n")
     elif output == "jsonl":

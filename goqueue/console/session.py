@@ -80,9 +80,9 @@ class Session:
         if self.for_people:
             terminal.say(*lines)
 
-    def write(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Write all rows to stdout in the chosen format and order."""
-        write_rows(self.ordered(rows, columns), columns, self.output, headers=self.headers)
+    def write(self, rows: Sequence[Row], columns: Sequence[Column], *, name: str = "name") -> None:
+        """Write all rows to stdout in the chosen format and order; `-o name` writes one field of each."""
+        write_rows(self.ordered(rows, columns), columns, self.output, headers=self.headers, name=name)
 
     def ordered(self, rows: Sequence[Row], columns: Sequence[Column]) -> Sequence[Row]:
         return rows if self.sort_by is None else sort_rows(rows, columns, self.sort_by)

@@ -95,6 +95,7 @@ _REFUSED = {
     "audit": "administrative requests are refused, because they cannot be recorded",
     "schemas": "no schema, compatibility level or mode can be registered, changed or deleted",
     "tenants": "no tenant can be created, changed or deleted",
+    "usage": "the usage of tenants is not recorded, and cannot be reported",
 }
 
 
@@ -178,6 +179,10 @@ _LOST = {
     "tenants": (
         "tenants may be missing, whose keys are refused, and suspended ones may be active again",
         "check `goqueue-admin tenant list`; `tenant create --id ID --adopt` brings a missing one back with its data",
+    ),
+    "usage": (
+        "hours may be missing from reports of the usage of tenants; what is in the logs was counted again",
+        "nothing else is affected; the device damaged a log and its backup copy, so replace the device",
     ),
 }
 

@@ -9,7 +9,9 @@ from goqueue.quantities import format_disk
 from goqueue.storage.recovery import RemovedTail
 from goqueue.storage.segment_scan import Damage
 
-LogRole = Literal["topic", "topics", "groups", "transactions", "operations", "keys", "audit", "schemas", "tenants"]
+LogRole = Literal[
+    "topic", "topics", "groups", "transactions", "operations", "keys", "audit", "schemas", "tenants", "usage"
+]
 
 
 @dataclass(frozen=True, slots=True)

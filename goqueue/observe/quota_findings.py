@@ -2,7 +2,7 @@
 
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import Finding, FindingStream, finding_rule
-from goqueue.quantities import format_duration
+from goqueue.quantities import format_duration, format_size
 
 NEAR_PERCENT, FULL_PERCENT = 80, 100
 THROTTLED_SECONDS = 300
@@ -17,7 +17,8 @@ def quota_near(facts: BrokerFacts) -> FindingStream:
             if is_beyond_soft:
                 yield Finding(
                     one.tenant,
-                    f"it is over the soft limit of {one.quota}: {one.used:,.0f} of {one.soft_limit:,.0f}",
+                    f"it is over the soft limit of {one.quota}: {_amount(one.quota, one.used)} of "
+                    f"{_amount(one.quota, one.soft_limit)}",
                     f"`goqueue-admin quota get {one.tenant}` shows all; a soft limit refuses nothing",
                     {"quota": one.quota, "used": one.used, "soft_limit": one.soft_limit},
                     severity="note",
@@ -25,7 +26,8 @@ def quota_near(facts: BrokerFacts) -> FindingStream:
             continue
         yield Finding(
             one.tenant,
-            f"it uses {one.percent:.0f} % of its quota {one.quota}: {one.used:,.0f} of {one.limit:,.0f}",
+            f"it uses {one.percent:.0f} % of its quota {one.quota}: {_amount(one.quota, one.used)} of "
+            f"{_amount(one.quota, one.limit)}",
             "let its team delete something, or raise the quota: "
             f"`goqueue-admin quota set {one.tenant} {one.quota}=VALUE`",
             {"quota": one.quota, "used": one.used, "limit": one.limit, "percent": one.percent},
@@ -44,3 +46,8 @@ def quota_throttled(facts: BrokerFacts) -> FindingStream:
                 f"let its team send less, or raise the quota: `goqueue-admin quota set {one.tenant} {one.quota}=VALUE`",
                 {"quota": one.quota, "seconds": one.throttled_seconds, "violations": one.violations},
             )
+
+
+def _amount(quota: str, value: float | None) -> str:
+    """Return an amount with the unit of its quota."""
+    return format_size(int(value or 0)) if "bytes" in quota else f"{value or 0:,.0f}"

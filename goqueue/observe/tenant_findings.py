@@ -11,8 +11,8 @@ def tenant_refused(facts: BrokerFacts) -> FindingStream:
         why = f" ({one.reason})" if one.reason else ""
         yield Finding(
             one.tenant,
-            f"the tenant is {one.status}{why}, and {format_count(one.requests, 'request')} of it were refused in the"
-            " last two minutes",
+            f"the tenant is {one.status}{why}, and {format_count(one.requests, 'request')} of it "
+            f"{'was' if one.requests == 1 else 'were'} refused in the last two minutes",
             f"stop its programs, or `goqueue-admin tenant activate {one.tenant}`",
             {"status": one.status, "requests": one.requests},
         )

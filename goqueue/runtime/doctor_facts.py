@@ -27,7 +27,7 @@ from goqueue.broker.internal_topics import CATALOG, GROUPS, OPERATIONS, TRANSACT
 from goqueue.broker.losses import UnavailableLog
 from goqueue.broker.schemas.logs import SCHEMAS
 from goqueue.broker.security.logs import AUDIT, SECURITY
-from goqueue.broker.tenants.logs import TENANTS
+from goqueue.broker.tenants.logs import TENANTS, USAGE
 from goqueue.broker.transactions.records import TransactionMetadata
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -84,6 +84,7 @@ _ROLES: Mapping[str, LogRole] = {
     AUDIT: "audit",
     SCHEMAS: "schemas",
     TENANTS: "tenants",
+    USAGE: "usage",
 }
 
 

@@ -18,8 +18,11 @@ def test_quotas_are_set_tested_shown_and_reset_and_usage_is_reported(tmp_path: P
             assert done.code == code, done.err
             return done
 
+        run("tenant", "create", "A", "--id", "a", "--quota", "max_connections=50", "--quota", "max_topics=default")
+        run("tenant", "create", "b")
+        assert run("tenant", "list", "-o", "name").out.splitlines() == ["a", "b"], "ids, which commands take"
+        assert "write a size" in run("tenant", "create", "c", "--quota", "max_storage_bytes=big", code=2).err
         for name in ("a", "b"):
-            run("tenant", "create", name)
             assert ask(broker.url, "POST", "/topics", {"name": f"{name}.t"}).status == 201
         planned = run("quota", "set", "a", "publish_rate_limit=2", "max_storage_bytes=10GiB", "--dry-run").out
         assert planned.split("\n")[1].split() == ["publish_rate_limit", "unlimited", "2/s", "would", "change"]
@@ -46,6 +49,13 @@ def test_quotas_are_set_tested_shown_and_reset_and_usage_is_reported(tmp_path: P
         assert [line.split(",")[0] for line in bill[1:]] == ["a", "b"]
         (row,) = json.loads(run("usage", "a", "--by", "hour", "-o", "json").out)
         assert (row["published_messages"], row["violations"]) == (4, {"publish_rate_limit": 1})
+        planned = run("quota", "set", "a", "--soft", "max_topics=5", "--dry-run").out
+        assert planned.splitlines()[-1].split() == ["soft", "max_topics", "1", "5", "would", "change"]
+        planned = run("quota", "reset", "a", "--dry-run").out
+        assert planned.splitlines()[-1].split()[2:] == ["1", "unlimited", "would", "change"]
+        assert run("quota", "get", "a", "-o", "name").out.splitlines()[0] == "publish_rate_limit"
+        assert run("quota", "test", "max_topics=0", "-o", "name").out.splitlines() == ["a", "b"]
+        assert run("usage", "--by", "month", "-o", "name").out.splitlines() == ["a", "b"]
         reset = run("quota", "reset", "a", "--yes").out
         assert reset.splitlines()[-1].split()[:2] == ["soft", "max_topics"]
         assert json.loads(run("quota", "get", "a", "-o", "json").out)[0]["limit"] is None

@@ -292,7 +292,10 @@ def test_quotas_are_found_near_their_limit_and_when_they_throttle_for_long() -> 
     assert severity(replace(WELL, quotas=(rate,)), "quota_near") is None, "a rate is used up for a moment"
     soft = replace(near, limit=None, soft_limit=50.0, percent=0)
     (finding,) = found(replace(WELL, quotas=(soft,)), "quota_near")
-    assert (finding.severity, finding.sentence) == ("note", "it is over the soft limit of max_storage_bytes: 80 of 50")
+    assert (finding.severity, finding.sentence) == (
+        "note",
+        "it is over the soft limit of max_storage_bytes: 80B of 50B",
+    )
     for seconds, expected in ((299, None), (300, "warning")):
         throttled = replace(rate, throttled_seconds=seconds)
         assert severity(replace(WELL, quotas=(throttled,)), "quota_throttled") == expected

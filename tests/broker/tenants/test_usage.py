@@ -380,6 +380,27 @@ def test_hours_expire_after_thirteen_months_also_of_a_deleted_tenant_whatever_th
     assert life.recorder.hours["beta"].messages_before == life.recorder.published("beta")[0] == 3
 
 
+def test_damaged_records_are_reported_and_what_is_in_the_logs_is_counted_again() -> None:
+    life = Life()
+    life.running.create("acme.t")
+    for messages in (3, 4):
+        life.running.publish(frames_of([b"x"] * messages), "acme.t")
+        life.sample()
+        life.record(waits=True)
+    assert list(life.running.broker.lost_records()) == []
+    disk = life.running.disk
+    (path,) = (one for one in disk.paths() if "__usage" in one and one.endswith(".log"))
+    content = disk.read_file(path)
+    last = list(frame.walk(memoryview(content)))[-4]
+    for one in (path, path.replace(".log", ".copy")):
+        disk.overwrite(one, last + 40, bytes(byte ^ 0xA5 for byte in content[last + 40 : last + 42]))
+    life.crash("everything")
+    (lost,) = life.running.broker.lost_records()
+    assert (lost.log, lost.count) == ("__usage/0", 1)
+    life.check()
+    assert life.recorder.published("acme")[0] == 7
+
+
 def test_logs_are_kept_until_they_are_counted_unless_the_disk_refuses_the_count() -> None:
     life = Life()
     life.running.create("acme.t")
