@@ -262,7 +262,7 @@ def _refuse_unknown(wanted: "Mapping[str, Any]", quotas: "TenantQuotas") -> None
 
 
 class _Plan(NamedTuple):
-    """What a dry run would set."""
+    """The values that a dry run would set."""
 
     wanted: "Mapping[str, Any]"
     soft: "Mapping[str, int | None]"

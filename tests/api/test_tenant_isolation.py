@@ -6,7 +6,8 @@ existed. The answers must not differ in anything but these.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from goqueue.api.table import ENDPOINTS
 from tests.api.keys import SecuredBroker, secured
 from tests.brokers import Answer
 
-_SECRET = "only-for-b"  # noqa: S105 - the value of messages
+SECRET = "only-for-b"  # noqa: S105 - the value of messages
+Send = Callable[[str, str, Any], Answer]
 _KINDS = ("topic", "group", "transactional_id", "subject")
 _ALIASES = ("{}", "b.{}", "a.{}", "b.b.{}", "..%2Fb.{}", ".b.{}", "b%2F{}", "__{}", "a.b.{}", "%62.{}", "B.{}")
 """The ways in which a name of tenant `b` may be written."""
@@ -41,7 +43,7 @@ _QUERIES = {
     "GET /schemas/ids/{id}/versions": "?subject=NAME",
     "GET /groups": "?after=NAME",
 }
-_NEVER = {
+NEVER = {
     "MEMBER": "absent-1234567890abcdef", "RECEIPT": "orders:0:0:1:00000000000000000000000000000000a",
     "LEASE": "00000000000000000000000000000000a", "trace": "f" * 32,
     "guid": "ffffffff-ffff-ffff-ffff-ffffffffffff", "operation": "999999", "id": "999999",
@@ -49,7 +51,7 @@ _NEVER = {
 }  # fmt: skip
 
 
-def _fill(broker: SecuredBroker, key: str) -> dict[str, str]:
+def fill(broker: SecuredBroker, key: str) -> dict[str, str]:
     """Give tenant b one of everything; return what names and numbers it has."""
 
     def do(method: str, path: str, body: Any = None) -> Any:
@@ -58,15 +60,15 @@ def _fill(broker: SecuredBroker, key: str) -> dict[str, str]:
         return answer.json
 
     do("POST", "/topics", {"name": "orders", "num_partitions": 1})
-    message = {"value": _SECRET, "key": _SECRET}
+    message = {"value": SECRET, "key": SECRET}
     do("POST", "/topics/orders/messages", {"messages": [message, message, {**message, "delay": "1h"}]})
     member = do("POST", "/groups/orders/join", {"client_id": "b", "topics": ["orders"]})["member_id"]
     polled = do("GET", f"/groups/orders/poll?member_id={member}&timeout=5s&max_messages=2")["messages"]
-    do("POST", "/messages/reject", {"receipt_handle": polled[0]["receipt_handle"], "reason": _SECRET})
+    do("POST", "/messages/reject", {"receipt_handle": polled[0]["receipt_handle"], "reason": SECRET})
     producer = do("POST", "/producers/init", {"transactional_id": "orders"})
     whose = {"producer_id": producer["producer_id"], "epoch": 0, "transactional_id": "orders"}
     do("POST", "/transactions/begin", whose)
-    do("POST", "/transactions/publish", {**whose, "topic": "orders", "value": _SECRET})
+    do("POST", "/transactions/publish", {**whose, "topic": "orders", "value": SECRET})
     schema = do("POST", "/subjects/orders/versions", {"schema": json.dumps({"type": "fixed", "name": "s", "size": 7})})
     receipt = polled[1]["receipt_handle"]
     return {
@@ -79,12 +81,12 @@ def _fill(broker: SecuredBroker, key: str) -> dict[str, str]:
         "guid": schema["guid"],
         "producer": str(producer["producer_id"]),
         "name": "orders",
-        **{name: _NEVER[name] for name in ("partition", "offset", "segment", "version")},
+        **{name: NEVER[name] for name in ("partition", "offset", "segment", "version")},
         "tenant": "b",
     }
 
 
-def _snapshot(broker: SecuredBroker, key: str) -> list[Any]:
+def snapshot(broker: SecuredBroker, key: str) -> list[Any]:
     """Return all that tenant b can see of itself, without times."""
     paths = (
         "/topics?details=true", "/topics/orders/messages", "/topics/orders/delayed", "/topics/orders.dlq/messages",
@@ -121,13 +123,14 @@ def _text(text: str, known: Mapping[str, str], name: str) -> str:
     return name if text in ("NAME", "orders") else text
 
 
-def _ask(broker: SecuredBroker, key: str, row: Endpoint, known: Mapping[str, str], alias: str) -> Answer:
+def ask_row(send: Send, row: Endpoint, known: Mapping[str, str], alias: str) -> Answer:
+    """Make the request of an endpoint with what is known, and a name written in this way."""
     name, label = alias.format(known["name"]), f"{row.method} {row.path}"
     path = re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], name), row.path)
     query = _QUERIES.get(label, "").replace("NAME", name).replace("MEMBER", known["MEMBER"])
     example = _BODIES.get(label, row.example)
     body = None if row.body is None else _replaced(example or {}, known, name.replace("%2F", "/").replace("%62", "b"))
-    return broker.ask(row.method, path + query, body, key=key)
+    return send(row.method, path + query, body)
 
 
 def _normal(answer: Answer, known: Mapping[str, str]) -> tuple[int, str]:
@@ -141,7 +144,7 @@ def _normal(answer: Answer, known: Mapping[str, str]) -> tuple[int, str]:
     return answer.status, re.sub(r"[0-9a-f]{32,}|\d+", "NUMBER", text).replace(known["tenant"] + "'", "TENANT'")
 
 
-def _rows() -> Iterator[Endpoint]:
+def rows() -> Iterator[Endpoint]:
     """Yield all endpoints that need a key; those that create something last, since they change what exists."""
     rows = [row for row in ENDPOINTS if not row.permission.is_open]
     return iter(sorted(rows, key=lambda row: (row.permission.action == "create" or "join" in row.path, row.path)))
@@ -155,17 +158,16 @@ def test_no_endpoint_shows_or_changes_anything_of_another_tenant(tmp_path: Path)
             tenant: broker.do("POST", "/admin/keys", {"name": tenant, "roles": ["admin"], "tenant": tenant})["key"]
             for tenant in "ab"
         }
-        of_b = _fill(broker, keys["b"])
-        never = _NEVER | {"producer": str(broker.do("POST", "/producers/init", {})["producer_id"])}
+        of_b = fill(broker, keys["b"])
+        never = NEVER | {"producer": str(broker.do("POST", "/producers/init", {})["producer_id"])}
         never["RECEIPT"] = of_b["RECEIPT"].rpartition(":")[0] + ":" + never["LEASE"]
-        before = _snapshot(broker, keys["b"])
-        for row in _rows():
+        before, send = snapshot(broker, keys["b"]), partial(broker.ask, key=keys["a"])
+        for row in rows():
             for alias in _ALIASES if row.permission.parameter or row.body or row.query else _ALIASES[:1]:
-                there = _ask(broker, keys["a"], row, of_b, alias)
-                absent = _ask(broker, keys["a"], row, never, alias)
+                there, absent = ask_row(send, row, of_b, alias), ask_row(send, row, never, alias)
                 what = f"{row.method} {row.path} as {alias}"
-                assert _SECRET.encode() not in there.body, what
+                assert SECRET.encode() not in there.body, what
                 assert there.status < 500, (what, there.body)
                 assert _normal(there, of_b) == _normal(absent, never), what
                 assert there.headers.keys() == absent.headers.keys(), what
-        assert _snapshot(broker, keys["b"]) == before
+        assert snapshot(broker, keys["b"]) == before

@@ -101,10 +101,13 @@ def test_usage_by_tenant_agrees_with_the_records_of_the_broker(inspect_spark: In
                 publish(broker.url, f"{tenant}.{topic}", *"x" * count)
         create(broker.url, "of.no.tenant")
         publish(broker.url, "of.no.tenant", "x")
+        told = {one: ask(broker.url, "GET", f"/admin/tenants/{one}/usage").json for one in ("acme", "beta")}
     found = rows(inspect_spark("usage", str(tmp_path), "--by", "tenant", "-o", "json"))
     assert [(row["tenant"], row["messages"]) for row in found] == [("acme", 3), ("beta", 5)]
     for row in found:
         assert (row["recorded_messages"], row["recorded_bytes"]) == (row["messages"], row["bytes"])
+        usage = told[row["tenant"]]
+        assert (usage["published_messages"], usage["published_bytes"]) == (row["messages"], row["bytes"])
 
 
 def test_usage_by_group_needs_no_spark(inspect: Inspect, worked: Traffic) -> None:

@@ -95,6 +95,11 @@ def test_one_place_is_needed_and_not_two() -> None:
     found = read_options({"goqueue.url": "http://127.0.0.1:1", "goqueue.token": "secret"})
     assert found.logs() == BrokerLogs("http://127.0.0.1:1", "secret")
     assert "secret" not in repr(found.logs())
+    found = read_options({"goqueue.url": "http://127.0.0.1:1", "goqueue.tenant": "team-a"})
+    assert found.logs() == BrokerLogs("http://127.0.0.1:1", tenant="team-a")
+    assert problems({"path": "/d", "goqueue.tenant": "team-a"}) == [
+        "goqueue.tenant needs goqueue.url: a directory has the full names"
+    ]
 
 
 # --- selections ---
@@ -240,11 +245,13 @@ def test_every_option_that_is_known_is_read() -> None:
         "schemaVersion": "1", "keySchemaSubject": "s", "keySchemaVersion": "1", "includeKeyData": "true",
         "mode": "FAILFAST", "backup": "/b", "backupId": "i", "backup.endpoint": "https://h", "backup.region": "r",
         "backup.credentialsFile": "c", "backup.allowHttp": "true", "backup.keyFile": "k",
+        "goqueue.tenant": "team-a",
     }  # fmt: skip
     assert set(examples) == set(READ_OPTIONS)
     for name, value in examples.items():
         place = {} if name in ("path", "goqueue.url", "backup") else {"path": "/data"}
         place = {"backup": "/b"} if name.startswith("backup") and name != "backup" else place
+        place = {"goqueue.url": "http://h"} if name == "goqueue.tenant" else place
         place |= {"schemas": "file.json"} if name in SCHEMA_OPTIONS else {}
         plain = read_options(place or {"path": "/data"})
         assert read_options({**place, name: value}) != plain or name == "isolation"

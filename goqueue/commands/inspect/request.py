@@ -77,6 +77,10 @@ class ReadFlags:
         str | None, typer.Option("--api-key", metavar="KEY", help="API key of the broker (GOQUEUE_API_KEY).")
     ] = None
     api_key_file: KeyFileFlag = None
+    tenant: Annotated[
+        str,
+        typer.Option("--tenant", metavar="TENANT", help="With --url: read the topics of this tenant."),
+    ] = ""
     ca_file: CaFileFlag = None
     client_cert: ClientCertFlag = None
     client_key: ClientKeyFlag = None
@@ -182,7 +186,7 @@ class InspectRequest:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
             reach(address.parse(self.url), flag="`--url URL`")
-            return BrokerLogs(self.url, self.token, isolation=isolation, tls=self.tls)
+            return BrokerLogs(self.url, self.token, isolation=isolation, tls=self.tls, tenant=self.flags.tenant)
         if self.backup is not None:
             return self.backup.logs(isolation=isolation)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
@@ -278,6 +282,8 @@ def _make_request(places: list[str], flags: ReadFlags, cluster: SparkFlags) -> I
             "there is nothing to read",
             hint="name a data directory, a broker with --url, its context with --context, or a backup with --backup",
         )
+    if url is None and flags.tenant:
+        raise UsageInvalid("--tenant is for a broker", hint="name it with --url; a directory has the full names")
     parse_sort(flags.sort_by)
     _points(flags)
     if flags.output == "parquet" and terminal.is_terminal():

@@ -36,6 +36,7 @@ READ_OPTIONS = (
     *STORE_OPTIONS,
     "goqueue.url",
     "goqueue.token",
+    "goqueue.tenant",
     *TLS_OPTIONS,
     "subscribe",
     "subscribePattern",
@@ -60,7 +61,13 @@ READ_OPTIONS = (
     "isolation",
     *SCHEMA_OPTIONS,
 )
-_SAME = {"kafka.bootstrap.servers": "goqueue.url", "server": "goqueue.url", "topic": "subscribe", "topics": "subscribe"}
+_SAME = {
+    "kafka.bootstrap.servers": "goqueue.url",
+    "server": "goqueue.url",
+    "tenant": "goqueue.tenant",
+    "topic": "subscribe",
+    "topics": "subscribe",
+}
 """Names of options that other programs have, where none of ours is alike."""
 _EARLIEST, _LATEST = -2, -1  # how Kafka writes them among offsets
 _MILLISECOND = 1_000_000
@@ -90,6 +97,8 @@ class ReadOptions:
     bytes_per_trigger: int | None
     group: str | None
     tls: TlsOptions | None = None
+    tenant: str = ""
+    """The tenant whose names are meant; empty for a key of a tenant, and for the names of the broker."""
     typed: "TypedOptions | None" = None
     """None: no columns are typed by schemas."""
     backup: BackupPlace | None = None
@@ -101,7 +110,14 @@ class ReadOptions:
         if self.url is not None:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
-            return BrokerLogs(self.url, self.token, is_delayed=self.is_delayed, isolation=self.isolation, tls=self.tls)
+            return BrokerLogs(
+                self.url,
+                self.token,
+                is_delayed=self.is_delayed,
+                isolation=self.isolation,
+                tls=self.tls,
+                tenant=self.tenant,
+            )
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
@@ -155,6 +171,8 @@ class OptionReader:
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     options = OptionReader(given, READ_OPTIONS)
     options.one_of("path", "backup", "goqueue.url", is_needed=True)
+    if options.text("goqueue.tenant") and options.text("goqueue.url") is None:
+        options.problems.append("goqueue.tenant needs goqueue.url: a directory has the full names")
     options.one_of("subscribe", "subscribePattern", "assign", is_needed=False)
     found = ReadOptions(
         path=options.text("path"),
@@ -180,6 +198,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         bytes_per_trigger=options.take("maxBytesPerTrigger", parse_split_size),
         group=options.text("groupId"),
         tls=tls_options(options),
+        tenant=options.text("goqueue.tenant") or "",
         typed=_typed(options),
         backup=_backup(options),
     )

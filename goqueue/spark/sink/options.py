@@ -29,6 +29,7 @@ from goqueue.spark.reading.options import TLS_OPTIONS, OptionReader, read_durati
 WRITE_OPTIONS = (
     "goqueue.url",
     "goqueue.token",
+    "goqueue.tenant",
     *TLS_OPTIONS,
     "topic",
     "writeId",
@@ -58,6 +59,8 @@ class WriteOptions:
     write_id: str | None
     delivery_seconds: float
     tls: TlsOptions | None = None
+    tenant: str = ""
+    """The tenant whose names are meant."""
     transactional_id: str | None = None
     """Whose transactions the rows are written in."""
     transaction_seconds: float = TRANSACTION_SECONDS_MAX
@@ -86,6 +89,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         write_id=write_id,
         delivery_seconds=options.take("deliveryTimeout", _timeout) or _DELIVERY_SECONDS,
         tls=tls_options(options),
+        tenant=options.text("goqueue.tenant") or "",
         transactional_id=options.take("transactional_id", _transactional_id),
         transaction_seconds=options.take("transaction_timeout", _open_for) or TRANSACTION_SECONDS_MAX,
     )

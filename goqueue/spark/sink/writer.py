@@ -97,7 +97,7 @@ def client_of(options: WriteOptions) -> Client:
         options.delivery_seconds,
         connect_timeout=_CONNECT_SECONDS,
         api_key=options.token,
-        tenant="",
+        tenant=options.tenant,
         tls=options.tls,
     )
 
@@ -128,9 +128,8 @@ def write(
     with ExitStack() as owned:
         client = owned.enter_context(client_of(options))
         broker = address.parse(options.url)
-        connection = Connection(
-            broker, _CONNECT_SECONDS, tls_context(broker, options.tls), Sender(check_api_key(options.token))
-        )
+        sender = Sender(check_api_key(options.token), options.tenant or None)
+        connection = Connection(broker, _CONNECT_SECONDS, tls_context(broker, options.tls), sender)
         owned.callback(connection.close)
         wire = PipelinedConnection(connection, options.delivery_seconds)
         delivery = TaskProducer(client, wire, who, options.delivery_seconds, whose)

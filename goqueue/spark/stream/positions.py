@@ -53,17 +53,20 @@ _TIMEOUT_SECONDS = 3.0  # a query does not wait longer for what is only told
 class GroupProgress:
     """Tells a broker how far a query is. That it cannot be told ends no query."""
 
-    def __init__(self, url: str, token: str | None, group: str, tls: TlsOptions | None = None) -> None:
+    def __init__(
+        self, url: str, token: str | None, group: str, tls: TlsOptions | None = None, tenant: str = ""
+    ) -> None:
         self._url = url
         self._token = token
         self._tls = tls
+        self._tenant = tenant
         self._group = group
         self._told: Positions = {}
 
     def report(self, positions: Positions) -> None:
         with (
             suppress(GoQueueError),
-            Client(self._url, _TIMEOUT_SECONDS, api_key=self._token, tenant="", tls=self._tls) as client,
+            Client(self._url, _TIMEOUT_SECONDS, api_key=self._token, tenant=self._tenant, tls=self._tls) as client,
         ):
             if self._has_members(client):
                 return  # their progress is not this query's

@@ -77,7 +77,7 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs = options.logs()
         self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss, typed=typed)
         self._group = (
-            GroupProgress(options.url, options.token, options.group, options.tls)
+            GroupProgress(options.url, options.token, options.group, options.tls, options.tenant)
             if options.url and options.group
             else None
         )

@@ -34,6 +34,8 @@ class _GivenOptions(Protocol):
     @property
     def token(self) -> str | None: ...
     @property
+    def tenant(self) -> str: ...
+    @property
     def tls(self) -> TlsOptions | None: ...
     @property
     def backup(self) -> BackupPlace | None: ...
@@ -95,7 +97,7 @@ class TypedOptions:
     def _supply(self, given: _GivenOptions) -> SchemaSupply:
         if self.schemas == OWN:
             if given.url is not None:
-                return RegistrySchemas(given.url, given.token, given.tls)
+                return RegistrySchemas(given.url, given.token, given.tls, given.tenant)
             return LogSchemas(DirectoryLogs.at(given.path or "") if given.backup is None else given.backup.logs())
         if self.schemas.startswith(("http://", "https://")):
             is_own = given.url is None or given.url.rstrip("/") == self.schemas.rstrip("/")

@@ -58,11 +58,12 @@ class RegistrySchemas:
     url: str
     token: str | None = field(default=None, repr=False)
     tls: TlsOptions | None = None
+    tenant: str = ""
     has_ids: bool = field(default=True, init=False)
 
     def _client(self) -> Client:
         """Open a connection for one schema: what was found is kept by those who ask."""
-        return Client(self.url, _TIMEOUT_SECONDS, api_key=self.token, tls=self.tls)
+        return Client(self.url, _TIMEOUT_SECONDS, api_key=self.token, tenant=self.tenant, tls=self.tls)
 
     def version(self, subject: str, version: int | None) -> SchemaSource:
         with self._client() as client:
