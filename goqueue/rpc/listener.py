@@ -164,6 +164,10 @@ class RpcListener:
             ("grpc.max_connection_idle_ms", round(server.idle_timeout * 1000)),
             ("grpc.keepalive_time_ms", round(self._settings.keepalive * 1000)),
             ("grpc.keepalive_timeout_ms", RPC_KEEPALIVE_ANSWER_SECONDS * 1000),
+            (
+                "grpc.http2.ping_timeout_ms",
+                RPC_KEEPALIVE_ANSWER_SECONDS * 1000,
+            ),  # of a client that sends nothing at all
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", RPC_PING_SECONDS_MIN * 1000),
             ("grpc.server_handshake_timeout_ms", TLS_HANDSHAKE_SECONDS * 1000),

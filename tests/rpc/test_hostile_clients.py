@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -158,6 +159,16 @@ def test_connections_that_say_nothing_are_closed(attacked: LocalBroker, other: S
         while connection.recv(1024):
             pass
         connection.close()
+
+
+def test_client_that_does_not_answer_pings_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "RPC_KEEPALIVE_ANSWER_SECONDS", 1)
+    with (
+        LocalBroker(str(tmp_path / "data"), grpc__port="0", grpc__keepalive="1s") as broker,
+        RawConnection(address_of(broker)) as raw,
+    ):
+        assert raw.until(PING) is not None
+        assert raw.until(RST_STREAM, NO_STREAM) is None
 
 
 def test_deadline_of_a_call_ends_its_wait(attacked: LocalBroker, other: Stubs) -> None:
