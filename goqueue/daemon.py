@@ -40,7 +40,7 @@ _log = logging.getLogger("goqueue.daemon")
 
 T = TypeVar("T")
 
-_GARBAGE_THRESHOLDS = 20_000, 1, 75
+_GARBAGE_THRESHOLDS = 10_000, 1, 150
 """New objects before a garbage collection, which pauses all requests for some milliseconds; such collections before one
 of their survivors; and those before one of all objects, which takes a second when 10,000 streams are open."""
 
