@@ -7,13 +7,13 @@ gets what has gathered, once a turn. An idle stream costs the broker's loop noth
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from goqueue.api.http import sockets
 from goqueue.api.http.certificates import CertificateStore
@@ -128,7 +128,7 @@ class RpcListener:
         names = [one.full_name for one in services()]
         for name in names:
             await well.set(name, 1)
-        reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        server.add_generic_rpc_handlers(_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME)))
         address = f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
         try:
             if self._certificates is None:
@@ -173,6 +173,17 @@ class RpcListener:
             ("grpc.server_handshake_timeout_ms", TLS_HANDSHAKE_SECONDS * 1000),
             ("grpc.so_reuseport", 0),
         ]
+
+
+def _reflection(names: Sequence[str]) -> list[grpc.GenericRpcHandler]:
+    """Return the handlers of reflection under its name of today and its former one, whose messages are the same."""
+    method = grpc.stream_stream_rpc_method_handler(
+        reflection.aio.ReflectionServicer(names).ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    services = ("grpc.reflection.v1.ServerReflection", reflection.SERVICE_NAME)
+    return [grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": method}) for name in services]
 
 
 def _credentials(certificates: CertificateStore) -> grpc.ServerCredentials:

@@ -86,5 +86,5 @@ def test_broker_answers_a_client_that_knows_only_what_reflection_says(rpc_broker
     assert msgspec.json.decode(answer) == {"topic": topic}
     (stored,) = read(rpc_broker.url, topic)
     assert (stored["key"], stored["value"]) == ("user", "paid")
-    listed = buf(*call, "--list-methods", address)
+    listed = buf(*call, "--reflect-protocol", "grpc-v1", "--list-methods", address)
     assert {f"goqueue.v1.{name.replace('.', '/')}" for name in METHODS} <= set(listed.split())
