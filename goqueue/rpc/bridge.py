@@ -15,7 +15,7 @@ from goqueue.api.http.message import ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResp
 from goqueue.api.http.server_state import ServerState
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
-from goqueue.limits import HTTP_COALESCED_BYTES, RPC_GATHER_REQUESTS, RPC_GATHER_SECONDS, RPC_JOBS_PER_TURN
+from goqueue.limits import HTTP_COALESCED_BYTES, RPC_JOBS_PER_TURN
 from goqueue.runtime.deferred import Deferred
 
 
@@ -23,8 +23,6 @@ class Mailbox:
     """Jobs for another thread's loop, done in their order, many in one turn. Any thread may add some."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.is_gathering = False
-        """True while so many jobs come that a wait for more of them saves turns."""
         self._loop = loop
         self._jobs: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_waking = False
@@ -33,10 +31,7 @@ class Mailbox:
         self._jobs.append((job, given))
         if not self._is_waking:
             self._is_waking = True
-            self._loop.call_soon_threadsafe(self._gather if self.is_gathering else self._run)
-
-    def _gather(self) -> None:
-        self._loop.call_later(RPC_GATHER_SECONDS, self._run)
+            self._loop.call_soon_threadsafe(self._run)
 
     def _run(self) -> None:
         for _ in range(RPC_JOBS_PER_TURN):
@@ -86,25 +81,18 @@ class LoopBridge:
         self._handle = handle
         self._broker_loop = broker_loop
         self._listener_loop = listener_loop
-        self._changes = 0
-        """Requests under way that change something."""
         self._to_broker = Mailbox(broker_loop)
         self._to_listener = Mailbox(listener_loop)
 
     async def ask(self, request: HttpRequest) -> tuple[HttpResponse, Exchange]:
         """Return the response. The caller calls `release` when it has no use for the exchange any more."""
         exchange = self.exchange_type(request, self._listener_loop.create_future())
-        is_change = request.method not in ENDS_WITH_ITS_CLIENT
-        self._changes += is_change
-        self._to_broker.is_gathering = self._changes >= RPC_GATHER_REQUESTS
         self._to_broker.add(self._begin, exchange)
         try:
             return await exchange.answer, exchange
         except asyncio.CancelledError:
             self._to_broker.add(self._abandon, exchange)
             raise
-        finally:
-            self._changes -= is_change
 
     def release(self, exchange: Exchange) -> None:
         """Stop counting the memory of an answer: the client has taken it, or has left."""

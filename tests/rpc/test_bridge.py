@@ -3,21 +3,17 @@
 import asyncio
 import threading
 
-import pytest
-
 from goqueue.limits import RPC_JOBS_PER_TURN
 from goqueue.rpc.bridge import Mailbox
 
 
-@pytest.mark.parametrize("is_gathering", [False, True])
-def test_jobs_of_threads_are_done_in_order_and_let_other_work_go_on(is_gathering: bool) -> None:
+def test_jobs_of_threads_are_done_in_order_and_let_other_work_go_on() -> None:
     done: list[tuple[int, int]] = []
     turns = 0
 
     async def run() -> None:
         nonlocal turns
         mailbox, finished = Mailbox(asyncio.get_running_loop()), asyncio.Event()
-        mailbox.is_gathering = is_gathering
         count = 20 * RPC_JOBS_PER_TURN
 
         def take(thread: int, number: int) -> None:
