@@ -20,7 +20,12 @@ const (
 	ErrBrokerUnreachable      Code = "broker_unreachable"
 	ErrCertificateInvalid     Code = "certificate_invalid"
 	ErrChecksumMismatch       Code = "checksum_mismatch"
+	ErrClusterNodeMismatch    Code = "cluster_node_mismatch"
+	ErrClusterOff             Code = "cluster_off"
+	ErrClusterSecretInvalid   Code = "cluster_secret_invalid"
 	ErrConfigInvalid          Code = "config_invalid"
+	ErrControllerMoved        Code = "controller_moved"
+	ErrControllerUnavailable  Code = "controller_unavailable"
 	ErrDataDirectoryForeign   Code = "data_directory_foreign"
 	ErrDataDirectoryInUse     Code = "data_directory_in_use"
 	ErrDeadLetterFinal        Code = "dead_letter_final"
@@ -122,14 +127,16 @@ const (
 
 // Errors of requests that are correct and may succeed later.
 var transientCodes = map[Code]bool{
-	ErrBrokerOverloaded:   true,
-	ErrBrokerStopping:     true,
-	ErrBrokerUnreachable:  true,
-	ErrDiskFull:           true,
-	ErrFilesExhausted:     true,
-	ErrLogClosed:          true,
-	ErrQuotaExceeded:      true,
-	ErrRequestTimedOut:    true,
-	ErrTopicBusy:          true,
-	ErrTransactionPending: true,
+	ErrBrokerOverloaded:      true,
+	ErrBrokerStopping:        true,
+	ErrBrokerUnreachable:     true,
+	ErrControllerMoved:       true,
+	ErrControllerUnavailable: true,
+	ErrDiskFull:              true,
+	ErrFilesExhausted:        true,
+	ErrLogClosed:             true,
+	ErrQuotaExceeded:         true,
+	ErrRequestTimedOut:       true,
+	ErrTopicBusy:             true,
+	ErrTransactionPending:    true,
 }

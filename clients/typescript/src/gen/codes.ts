@@ -18,7 +18,12 @@ export type ErrorCode =
   | "broker_unreachable"
   | "certificate_invalid"
   | "checksum_mismatch"
+  | "cluster_node_mismatch"
+  | "cluster_off"
+  | "cluster_secret_invalid"
   | "config_invalid"
+  | "controller_moved"
+  | "controller_unavailable"
   | "data_directory_foreign"
   | "data_directory_in_use"
   | "dead_letter_final"
@@ -122,6 +127,8 @@ export const TRANSIENT_CODES: readonly ErrorCode[] = [
   "broker_overloaded",
   "broker_stopping",
   "broker_unreachable",
+  "controller_moved",
+  "controller_unavailable",
   "disk_full",
   "files_exhausted",
   "log_closed",
