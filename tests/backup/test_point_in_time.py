@@ -58,7 +58,7 @@ def test_restored_directory_is_as_it_was_at_a_time(tmp_path: Path) -> None:
         assert ack(member, 1) == ["a"]
         admin(running.url, "backup", "create")
         publish(running.url, "orders", "d", "e", partition=0)
-        publish(running.url, "orders", "due later", partition=0, delay="1s")
+        publish(running.url, "orders", "due later", partition=0, delay="3s")
         assert ack(member, 2) == ["b", "c"]
         lost = begin_transaction(running.url, "open")
         kept = begin_transaction(running.url, "ended")
