@@ -95,6 +95,7 @@ CLUSTER_DIAL_SECONDS_MAX = 2.0
 CLUSTER_OUTGOING_BYTES_MAX = 32 * MIB  # that a node has not taken: its connection is closed then
 CLUSTER_RECENT_RECORDS = 10_000  # of the cluster's log, kept in memory
 CLUSTER_EVENTS = 100  # of members, kept for people
+CLUSTER_PROOF_SECONDS = 60.0  # between the clocks of two nodes, for a signed request
 CLUSTER_REGISTER_SECONDS = 1.0  # between two attempts
 HTTP_BODIES_BYTES = 256 * MIB  # bodies of all requests that are unfinished or unanswered
 TENANT_BODY_BYTES = 16 * KIB  # of a body, above which its tenant is looked up before it is read

@@ -1,6 +1,7 @@
 """The cluster as a node sees it."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -8,11 +9,14 @@ from msgspec import Meta, Struct
 from goqueue.api.endpoint import ApiCall
 from goqueue.cluster.membership import EventKind, NodeStatus
 from goqueue.errors import ClusterOff
+from goqueue.limits import OFFSET_MAX
 from goqueue.quantities import format_time
 from goqueue.runtime.cluster.cluster_facts import ClusterFacts, ClusterHealth, NodeFacts, NodeRole, cluster_facts
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 
 _WAIT_SECONDS_MAX = 30.0
+_LOOK_SECONDS = 0.5
+"""Between two looks whether the broker stops."""
 
 
 class ClusterNodeJson(Struct, kw_only=True):
@@ -49,7 +53,8 @@ class ClusterStateResponse(Struct, kw_only=True):
 
 class ClusterStateQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     since: Annotated[
-        Annotated[int, Meta(ge=0)] | None, Meta(description="With `wait`: answer once `version` is above.")
+        Annotated[int, Meta(ge=0, le=OFFSET_MAX)] | None,
+        Meta(description="With `wait`: answer once `version` is above."),
     ] = None
     wait: Annotated[float, Meta(ge=0, le=_WAIT_SECONDS_MAX, description="Seconds to wait.")] = 0.0
 
@@ -81,7 +86,7 @@ def member_of(call: ApiCall) -> ClusterNode:
 async def describe_state(call: ApiCall, query: ClusterStateQuery) -> ClusterStateResponse:
     member = member_of(call)
     if query.since is not None and query.wait:
-        await _wait_for_more(member, query.since, query.wait)
+        await _wait_for_more(call, member, query.since, query.wait)
     facts = cluster_facts(member)
     return ClusterStateResponse(
         node_id=facts.node,
@@ -96,13 +101,14 @@ async def describe_state(call: ApiCall, query: ClusterStateQuery) -> ClusterStat
     )
 
 
-async def _wait_for_more(member: ClusterNode, version: int, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            while member.log.applied_end <= version and not member.is_stopping:
+async def _wait_for_more(call: ApiCall, member: ClusterNode, version: int, seconds: float) -> None:
+    """Wait for a record above this version, or until the broker stops."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while member.log.applied_end <= version and not call.runtime.is_stopping and (left := until - loop.time()) > 0:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(left, _LOOK_SECONDS)):
                 await member.changed.wait()
-    except TimeoutError:
-        pass
 
 
 def _node(facts: NodeFacts) -> ClusterNodeJson:

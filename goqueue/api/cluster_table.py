@@ -1,8 +1,11 @@
 """The rows of the cluster."""
 
 from goqueue import errors
-from goqueue.api import cluster
+from goqueue.api import cluster, cluster_peers
 from goqueue.api.endpoint import Endpoint
+
+_SIGNED = (errors.ClusterOff, errors.PermissionDenied)
+_CHANGING = (*_SIGNED, errors.ControllerUnavailable, errors.ControllerMoved, errors.LogFenced)
 
 CLUSTER_ENDPOINTS = (
     Endpoint(
@@ -12,5 +15,27 @@ CLUSTER_ENDPOINTS = (
     Endpoint(
         "GET", "/cluster/health", cluster.describe_health, "Tell whether the cluster has a controller and a majority",
         errors=(errors.ClusterOff,),
+    ),
+    Endpoint(
+        "POST", "/cluster/vote", cluster_peers.vote, "Ask a voter for its vote", errors=_SIGNED,
+        example={
+            "candidate_id": "n1", "directory_id": "57f5f1cf-7872-40c1-aa64-8621dde097c2",
+            "cluster_id": "c9e93020-de59-4f63-a9ab-324637e0aa86", "epoch": 3, "last_epoch": 2, "last_offset": 41,
+        },
+    ),
+    Endpoint(
+        "POST", "/cluster/heartbeat", cluster_peers.heartbeat, "Tell a node that another one is alive", errors=_SIGNED,
+        example={"node_id": "n1"},
+    ),
+    Endpoint(
+        "POST", "/cluster/join", cluster_peers.join, "Register a node at the controller", errors=_CHANGING,
+        example={
+            "node_id": "n4", "directory_id": "57f5f1cf-7872-40c1-aa64-8621dde097c2", "incarnation": "5f0c2a9b",
+            "address": "http://10.0.0.4:8080",
+        },
+    ),
+    Endpoint(
+        "POST", "/cluster/leave", cluster_peers.leave, "Take a node out of the controller's list", errors=_CHANGING,
+        example={"node_id": "n4"},
     ),
 )  # fmt: skip

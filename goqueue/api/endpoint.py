@@ -30,6 +30,7 @@ from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
+from goqueue.runtime.cluster.cluster_facts import cluster_condition
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
@@ -184,6 +185,7 @@ class ApiContext:
             connections_max=self.connections_max,
             connections_wanted=self.connections_wanted,
             tls=lambda: None if self.certificates is None else self.certificates.facts(),
+            cluster=lambda: cluster_condition(self.cluster),
             backups=lambda: backup_facts(self.backups, self.backup_schedule, self.runtime.clock.now_ns()),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)

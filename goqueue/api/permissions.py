@@ -65,6 +65,10 @@ PERMISSIONS: dict[str, Permission] = {
     **dict.fromkeys(
         ("GET /health", "GET /healthz", "GET /livez", "GET /readyz", "GET /version", "GET /openapi.json"), OPEN
     ),
+    # Signed with the secret of the cluster, which the handlers check.
+    **dict.fromkeys(
+        ("POST /cluster/vote", "POST /cluster/heartbeat", "POST /cluster/join", "POST /cluster/leave"), OPEN
+    ),
     # Broker-wide statistics name all topics and groups: who may describe the cluster sees these names.
     **dict.fromkeys(
         (

@@ -42,6 +42,7 @@ from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule
+from goqueue.runtime.cluster.cluster_facts import cluster_metrics
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.event_loop import LoopLatencyMeter
@@ -110,6 +111,7 @@ class BrokerService:
             self.runtime, backup_target(config, disk), config.backup.rate, backup_retention(config)
         )
         self.context.backup_schedule = BackupSchedule(self._backups, clock, config.backup.interval)
+        self.metrics.cluster = lambda: cluster_metrics(self.context.cluster)
         self.metrics.backups = partial(_backup_metrics, self._backups)
         self._access_runner: AccessRunner | None = None
         self._tenant_runner: TenantRunner | None = None

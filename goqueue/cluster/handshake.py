@@ -54,5 +54,11 @@ class Sealer:
         return hmac.compare_digest(self.seal(content), bytes(seal))
 
 
+def request_proof(secret: bytes, method: str, path: str, time_s: int, body: bytes) -> str:
+    """Return what proves that a request of HTTP comes from one who knows the secret, at this Unix time."""
+    content = b"\n".join((method.encode(), path.encode(), b"%d" % time_s, body))
+    return hmac.digest(secret, b"goqueue-peer/1 request " + content, "sha256").hex()
+
+
 def is_same_proof(one: bytes, other: bytes) -> bool:
     return hmac.compare_digest(one, other)

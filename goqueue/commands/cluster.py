@@ -20,8 +20,10 @@ import typer
 from goqueue.client import Client
 from goqueue.commands.child_broker import ChildBroker
 from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid
 from goqueue.errors import GoQueueError, PathInvalid
 from goqueue.limits import PORT
+from goqueue.quantities import format_count
 
 _TICK_SECONDS = 0.1
 _FORMATION_SECONDS = 60.0
@@ -35,6 +37,12 @@ def dev(
         str | None,
         typer.Option("--dir", metavar="DIR", help="Directory to keep. Default: a temporary one, deleted at the end."),
     ] = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            metavar="PORT", min=0, max=65000, help="Port of the first node; the next ones follow. 0 selects free ports."
+        ),
+    ] = PORT,
 ) -> None:
     """Start the nodes of a cluster on this machine, until ^C.
 
@@ -48,12 +56,12 @@ def dev(
     do not share topics yet.
     """
     if nodes not in (1, 3, 5):
-        raise typer.BadParameter(f"{nodes} nodes: 1, 3 or 5 can elect a controller by majority", param_hint="--nodes")
+        raise UsageInvalid(f"--nodes is {nodes}: 1, 3 or 5 nodes can elect a controller by majority")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         place = Path(directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="goqueue-cluster-")))
-        names = _configure(place, nodes)
+        names = _configure(place, nodes, port)
         brokers = stack.enter_context(_running(place, names))
         _introduce(place, brokers)
         _watch(place, brokers)
@@ -69,7 +77,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 # --- configuration ---
 
 
-def _configure(place: Path, count: int) -> list[str]:
+def _configure(place: Path, count: int, port: int) -> list[str]:
     """Write the files of all nodes, unless they are there; return the names of the nodes."""
     names = [f"n{number}" for number in range(1, count + 1)]
     try:
@@ -82,17 +90,17 @@ def _configure(place: Path, count: int) -> list[str]:
                     hint=f"use --nodes {len(found)}, or another directory",
                 )
             return names
-        _write_files(place, names)
+        _write_files(place, names, port)
     except OSError as error:
         raise PathInvalid(f"{place} cannot be used: {error.strerror or error}", hint="name a directory") from None
     return names
 
 
-def _write_files(place: Path, names: list[str]) -> None:
+def _write_files(place: Path, names: list[str], first: int) -> None:
     secret = place / "secret"
     secret.touch(mode=0o600)
     secret.write_text(f"{secrets.token_hex(32)}\n")
-    ports = _free_ports(len(names) * 2)
+    ports = _free_ports(len(names), first)
     peers = ", ".join(f"{name}={_LOCALHOST}:{port}" for name, port in zip(names, ports, strict=False))
     for name, port in zip(names, ports[len(names) :], strict=True):
         (place / f"{name}.yaml").write_text(
@@ -102,11 +110,11 @@ def _write_files(place: Path, names: list[str]) -> None:
         )
 
 
-def _free_ports(count: int) -> list[int]:
-    """Return free ports, for clients from 8080 on if these are free."""
+def _free_ports(count: int, first: int) -> list[int]:
+    """Return free ports for nodes, then for clients: from the first one on if these are free."""
     with ExitStack() as stack:
         ports = []
-        wanted = [0] * (count // 2) + [PORT + number for number in range(count // 2)]
+        wanted = [0] * count + [first and first + number for number in range(count)]
         for port in wanted:
             listener = stack.enter_context(socket.socket())
             try:
@@ -142,7 +150,7 @@ def _introduce(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
     controller = _await_controller(brokers)
     first = next(iter(brokers.values())).address
     terminal.say(
-        f"a cluster of {len(brokers)} nodes, in {place}; the controller is {controller}",
+        f"a cluster of {format_count(len(brokers), 'node')}, in {place}; the controller is {controller}",
         "",
         *(f"  {name}  {broker.address}  process {broker.process_id}" for name, broker in brokers.items()),
         "",

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from goqueue.limits import DOCTOR_FINDINGS_MAX
 from goqueue.observe import backup_findings as backups
 from goqueue.observe import broker_findings as broker
+from goqueue.observe import cluster_findings as cluster
 from goqueue.observe import group_findings as groups
 from goqueue.observe import quota_findings as quotas
 from goqueue.observe import schema_findings as schemas
@@ -46,6 +47,12 @@ def _files(facts: BrokerFacts) -> str:
 def _connections(facts: BrokerFacts) -> str:
     held, most = facts.process.connections, facts.process.connections_max
     return f"{format_count(held)} of {format_count(most)} open throughout the last seconds"
+
+
+def _cluster(facts: BrokerFacts) -> str:
+    if facts.cluster is None:
+        return "the broker runs alone"
+    return f"there is a controller, and {format_count(facts.cluster.nodes, 'node')} can be reached"
 
 
 _DAY_SECONDS = 86_400
@@ -109,6 +116,17 @@ CHECKS: tuple[DoctorCheck, ...] = (
     DoctorCheck("in_flight", _in_flight, (broker.in_flight_full,)),
     DoctorCheck("files", _files, (broker.file_limit_near,)),
     DoctorCheck("connections", _connections, (broker.connections_near_limit, broker.connections_lowered)),
+    DoctorCheck(
+        "cluster",
+        _cluster,
+        (
+            cluster.controller_missing,
+            cluster.node_failed,
+            cluster.node_dead,
+            cluster.node_refused,
+            cluster.vote_missing,
+        ),
+    ),
     DoctorCheck("tls", _certificate, (tls.certificate_expiring, tls.certificate_not_loaded)),
     DoctorCheck(
         "backups",

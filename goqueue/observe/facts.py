@@ -108,6 +108,24 @@ class TlsFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCondition:
+    """The cluster, as this node sees it."""
+
+    node: str
+    seconds_without_controller: float = 0.0
+    failure: str | None = None
+    """Why this node takes no part any more."""
+    lacks_vote: bool = False
+    """It is one of the peers, on another data directory than the voter."""
+    dead: tuple[str, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+    """Nodes without a connection, and why, where an operator must act."""
+    waiting_for: tuple[str, ...] = ()
+    """Nodes that the first formation waits for."""
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupFacts:
     """The backups of a broker that has a target for them."""
 
@@ -325,6 +343,8 @@ class BrokerFacts:
     process: ProcessFacts = field(default_factory=ProcessFacts)
     tls: TlsFacts | None = None
     """None if the broker listens without TLS."""
+    cluster: ClusterCondition | None = None
+    """None if the broker runs alone."""
     gone_directory: str | None = None
     """Path of the data directory, if the directory that the broker opened there was removed or replaced."""
     backups: BackupFacts | None = None

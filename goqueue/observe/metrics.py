@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from goqueue.observe.cluster_metrics import CLUSTER_METRICS, ClusterMetricValues, collect_cluster
 from goqueue.observe.export_counts import ExportCounts, collect_export_counts
 from goqueue.observe.histogram import Bucket, Histogram, PublishHistogram
 from goqueue.observe.process_metrics import PROCESS_METRICS
@@ -158,6 +159,7 @@ METRICS: Mapping[str, MetricDescription] = {
         f"goqueue_tenant_{name}": MetricDescription(kind, text, ("tenant", *more))
         for name, kind, text, more in TENANT_METRICS
     },
+    **{f"goqueue_cluster_{one[0]}": MetricDescription(*one[1:]) for one in CLUSTER_METRICS},
     "goqueue_trace_spans_exported": MetricDescription(
         "counter", "Spans that a target of exported traces has taken.", ("target",)
     ),
@@ -225,6 +227,7 @@ class EndpointCounts:
 class Metrics:
     """All metrics of one broker. Hot paths increment the public attributes directly."""
 
+    cluster: Callable[[], ClusterMetricValues | None] = staticmethod(lambda: None)
     schema_checked_messages = 0
     schema_refused_messages: Mapping[str, int] = {}
     """By reason; like the one before, set before each scrape."""
@@ -390,6 +393,7 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
     yield from metrics.groups.collect()
     yield from metrics.transactions.collect()
     yield from metrics.tenants.collect()
+    yield from collect_cluster(metrics.cluster())
     yield "goqueue_delayed_pending_messages", name_samples(limit_label_values(metrics.delayed_pending, OTHER_LABEL))
     yield "goqueue_alerts_firing", name_samples(metrics.alerts_firing)
     yield "goqueue_alert_deliveries", name_samples(metrics.alert_deliveries)
@@ -416,13 +420,8 @@ _UNLABELED = (
     *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
     *("connections_limit", "in_flight_bytes", "in_flight_limit_bytes", "logs_refused", "logs_fenced", "tail_bytes"),
     *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds", "grpc_calls_open"),
-    *(
-        "schema_checked_messages",
-        "rebalance_seconds",
-        "delayed_late_seconds",
-        "delayed_overdue_seconds",
-        "transaction_seconds",
-    ),
+    *("schema_checked_messages", "rebalance_seconds", "delayed_late_seconds", "delayed_overdue_seconds"),
+    "transaction_seconds",
 )
 """Metrics that are attributes of `Metrics`."""
 

@@ -45,6 +45,7 @@ from goqueue.observe.facts import (
     BackupFacts,
     BrokerFacts,
     ClockJump,
+    ClusterCondition,
     DamagedRange,
     DeadLetterFacts,
     DelayedFacts,
@@ -149,13 +150,14 @@ class DoctorFactsCollector:
         connections_max: int = HTTP_CONNECTIONS,
         connections_wanted: int = HTTP_CONNECTIONS,
         tls: Callable[[], TlsFacts | None] = lambda: None,
+        cluster: Callable[[], ClusterCondition | None] = lambda: None,
         backups: Callable[[], Awaitable[BackupFacts | None]] | None = None,
     ) -> None:
         self._runtime = runtime
         self._history = history
         self._connections_max = connections_max
         self._connections_wanted = connections_wanted
-        self._tls = tls
+        self._tls, self._cluster = tls, cluster
         self._backups = backups
         self.usage: UsageRunner | None = None
         """Set if the broker has tenants."""
@@ -193,6 +195,7 @@ class DoctorFactsCollector:
             gone_directory=gone_directory,
             process=self._process(lately, used_files, logs.newest_ns),
             tls=self._tls(),
+            cluster=self._cluster(),
             backups=None if self._backups is None else await self._backups(),
             refused=tuple(runtime.store.refused),
             refusal=runtime.store.refusal,

@@ -17,6 +17,7 @@ from goqueue.observe.facts import (
     BackupFacts,
     BrokerFacts,
     ClockJump,
+    ClusterCondition,
     DamagedRange,
     DeadLetterFacts,
     DelayedFacts,
@@ -643,6 +644,10 @@ ILL = BrokerFacts(
         stall_seconds=40,
     ),
     tls=replace(CERTIFICATE, seconds_left=0.0, error="the key is gone"),
+    cluster=ClusterCondition(
+        node="n1", seconds_without_controller=60.0, failure="the disk failed", lacks_vote=True, dead=("n2",),
+        problems=(("n3", "it has another secret"),),
+    ),
     backups=BackupFacts(
         target="/backups",
         verified_seconds=48.0 * HOUR,

@@ -1,10 +1,13 @@
 """Facts about a cluster, as far as one of its nodes knows them."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.membership import NodeStatus
+from goqueue.observe.cluster_metrics import ClusterMetricValues
+from goqueue.observe.facts import ClusterCondition
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 
 NodeRole = Literal["controller", "voter", "observer"]
@@ -96,6 +99,38 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
         lost_part=None if member.failure is None else member.failure.sentence,
         waiting_for=tuple(missing),
         nodes=nodes,
+    )
+
+
+def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
+    """Return what the doctor examines."""
+    if member is None:
+        return None
+    facts, since = cluster_facts(member), member.leaderless_ns
+    return ClusterCondition(
+        node=facts.node,
+        seconds_without_controller=0.0 if since is None else (member.now() - since) / NANOSECONDS,
+        failure=facts.lost_part,
+        lacks_vote=member.note.is_formed and not facts.has_vote and facts.node in member.settings.peers,
+        dead=tuple(one.node for one in facts.nodes if one.status == "dead"),
+        problems=tuple((one.node, one.problem) for one in facts.nodes if one.problem is not None),
+        waiting_for=facts.waiting_for,
+        nodes=len(facts.nodes),
+    )
+
+
+def cluster_metrics(member: ClusterNode | None) -> ClusterMetricValues | None:
+    if member is None:
+        return None
+    facts = cluster_facts(member)
+    return ClusterMetricValues(
+        has_controller=facts.controller is not None,
+        is_controller=facts.controller == facts.node,
+        epoch=facts.term,
+        records=facts.version,
+        controller_changes=facts.controller_changes,
+        authentication_failures=facts.authentication_failures,
+        nodes=Counter(one.status for one in facts.nodes),
     )
 
 

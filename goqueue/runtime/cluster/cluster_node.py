@@ -28,17 +28,20 @@ from goqueue.cluster.messages import (
     Store,
     Truncate,
     Vote,
+    VoteAnswer,
+    VoteRequest,
 )
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeLeft, NodeRegistered, encode_cluster_record
 from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register
 from goqueue.cluster.raft import Raft
-from goqueue.errors import ControllerMoved, ControllerUnavailable, GoQueueError
+from goqueue.errors import ControllerUnavailable, GoQueueError
 from goqueue.limits import CLUSTER_EVENTS, CLUSTER_REGISTER_SECONDS
 from goqueue.runtime.cluster.cluster_log import ClusterLog, check_append
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
 from goqueue.runtime.cluster.notes import NodeNotes
 from goqueue.runtime.cluster.peer_link import PeerFailure, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
+from goqueue.runtime.cluster.proposals import Proposals
 from goqueue.runtime.runtime import Runtime
 
 _log = logging.getLogger("goqueue.cluster")
@@ -64,6 +67,8 @@ class ClusterNode:
         self.events: deque[tuple[int, EventKind, str]] = deque(maxlen=CLUSTER_EVENTS)
         """Time, kind and node of the latest events."""
         self.controller_changes = 0
+        self.leaderless_ns: int | None = None
+        """Since when no controller is known, by the monotonic clock."""
         self._runtime = runtime
         self._incarnation = secrets.token_hex(8)
         self._peers = tuple(sorted(settings.peers))
@@ -74,8 +79,9 @@ class ClusterNode:
         self._ping_ns = 0
         self._registered_ns = 0
         self._leader: NodeIdentity | None = None
-        self._waiting: deque[tuple[int, asyncio.Future[int]]] = deque()
-        """Ends of proposed records, and who waits for their commit."""
+        self._proposals = Proposals(settings.node)
+        self._vote_answers: dict[NodeIdentity, list[asyncio.Future[VoteAnswer]]] = {}
+        """Who waits for the answer to a vote request that came over HTTP, by candidate."""
         self.is_stopping = False
         self._has_left = self._is_working = False
         self.changed = asyncio.Event()
@@ -85,7 +91,7 @@ class ClusterNode:
 
     async def start(self) -> None:
         runtime, settings = self._runtime, self.settings
-        self._loop = asyncio.get_running_loop()
+        self._loop, self.leaderless_ns = asyncio.get_running_loop(), self.now()
         self._notes = NodeNotes(runtime.disk, runtime.store.path)
         note = self._notes.load(settings.node)
         self.log = ClusterLog(runtime.store, runtime.disk, self._on_report, is_new=note is None)
@@ -118,7 +124,7 @@ class ClusterNode:
             if timer is not None:
                 timer.cancel()
         await self.network.stop()
-        self._refuse_waiting()
+        self._proposals.refuse()
         raft, self.raft = self.raft, None
         del raft
         await self._loop.run_in_executor(None, self._threads.shutdown)
@@ -253,6 +259,11 @@ class ClusterNode:
                 self._change_role(effect)
 
     def _send(self, effect: Send) -> None:
+        if isinstance(effect.message, VoteAnswer) and (waiting := self._vote_answers.pop(effect.to, None)):
+            for answer in waiting:
+                if not answer.done():
+                    answer.set_result(effect.message)
+            return
         link = self.network.links.get(effect.to.node)
         if link is None or link.hello.identity != effect.to:
             return
@@ -294,38 +305,29 @@ class ClusterNode:
         """Take no part any more: what this disk has is not known."""
         _log.error("node %s takes no part in the cluster any more: %s", self.settings.node, error)
         self.failure, self.raft = error, None
-        self._refuse_waiting()
+        self.leaderless_ns = self.leaderless_ns or self.now()
+        self._proposals.refuse()
         self._tell_changed()
 
     def _commit(self, end: int) -> None:
         self.log.apply_to(end)
-        while self._waiting and self._waiting[0][0] <= end:
-            proposed, answer = self._waiting.popleft()
-            if not answer.done():
-                answer.set_result(proposed - 1)
+        self._proposals.commit(end)
         self._create_cluster()
         self._tell_changed()
 
     def _change_role(self, change: RoleChanged) -> None:
         if change.role != "leader":
-            self._refuse_waiting()
+            self._proposals.refuse()
+        if change.leader is not None:
+            self.leaderless_ns = None
+        elif self.leaderless_ns is None:
+            self.leaderless_ns = self.now()
         if change.leader is not None and change.leader != self._leader:
             self._leader = change.leader
             self.controller_changes += 1
             self._note_event("controller_changed", change.leader.node)
         self._registered_ns = 0
         self._tell_changed()
-
-    def _refuse_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for _, answer in waiting:
-            if not answer.done():
-                answer.set_exception(
-                    ControllerMoved(
-                        f"node {self.settings.node} stopped being the controller: whether the record counts is unknown",
-                        hint="look at `goqueue-cli cluster nodes`, and try again if it is missing",
-                    )
-                )
 
     def _tell_changed(self) -> None:
         self.changed.set()
@@ -372,15 +374,14 @@ class ClusterNode:
             where = "there is none now" if leader is None or leader == self.note.me else f"that is {leader.node}"
             raise ControllerUnavailable(f"node {self.settings.node} is not the controller: {where}", retry_after=1)
         count = self.log.append(encode_cluster_record(record))
-        answer: asyncio.Future[int] = self._loop.create_future()
-        self._waiting.append((self.log.log.next_offset, answer))
+        answer = self._proposals.add(self.log.log.next_offset)
         raft.appended(count, self.now())
         self._work()
         return answer
 
     def _create_cluster(self) -> None:
         """Record what the cluster is, with the first controller."""
-        if self.raft is not None and self.raft.is_controller and not self.log.state.cluster_id and not self._waiting:
+        if self.raft is not None and self.raft.is_controller and not self.log.state.cluster_id and not self._proposals:
             now_ns = self._runtime.clock.now_ns()
             _forget(self.propose(ClusterCreated(self.note.cluster_id, self.note.voters, now_ns)))
 
@@ -404,16 +405,31 @@ class ClusterNode:
     def _register(self, node: NodeIdentity, asked: Register) -> None:
         if self.raft is None or not self.raft.is_controller or not self.log.state.cluster_id:
             return  # it asks again
-        record = NodeRegistered(
-            node.node,
-            node.directory,
-            asked.incarnation,
-            asked.client_address,
-            asked.peer_address,
-            asked.version,
-            self._runtime.clock.now_ns(),
+        _forget(
+            self.register(
+                node,
+                incarnation=asked.incarnation,
+                client_address=asked.client_address,
+                peer_address=asked.peer_address,
+                version=asked.version,
+            )
         )
-        _forget(self.propose(record))
+
+    def register(
+        self, node: NodeIdentity, *, incarnation: str, client_address: str, peer_address: str, version: str
+    ) -> "asyncio.Future[int]":
+        """Record a process of a node, as the controller; the future has its broker epoch."""
+        now_ns = self._runtime.clock.now_ns()
+        return self.propose(NodeRegistered(*node, incarnation, client_address, peer_address, version, now_ns))
+
+    def ask_for_vote(self, candidate: NodeIdentity, asked: VoteRequest) -> "asyncio.Future[VoteAnswer]":
+        """Return the answer for a candidate that is not connected, once it may leave."""
+        assert self.raft is not None, "only a voter is asked"
+        answer: asyncio.Future[VoteAnswer] = self._loop.create_future()
+        self._vote_answers.setdefault(candidate, []).append(answer)
+        self.raft.receive(candidate, asked, self.now())
+        self._work()
+        return answer
 
     async def remove(self, node: str) -> None:
         """Take a node out of the list, as the controller; hand over if it is this one."""

@@ -22,6 +22,9 @@ from goqueue.runtime.cluster.peer_link import PeerFailure, PeerLink, SecretDiffe
 
 _log = logging.getLogger("goqueue.cluster")
 
+_PROBES = 5
+_PROBE_SECONDS = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class PeerHandlers:
@@ -184,16 +187,20 @@ class PeerNetwork:
         return True
 
     async def _probe(self, node: str) -> None:
-        """See whether the process of a node that dials this one is gone."""
-        try:
-            async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
-                _, writer = await asyncio.open_connection(*self._addresses[node])
-        except ConnectionRefusedError:
-            self._handlers.refused(node)
-        except (OSError, TimeoutError):
-            pass
-        else:
+        """See whether the process of a node that dials this one is gone. It may end after its connection."""
+        for _ in range(_PROBES):
+            try:
+                async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
+                    _, writer = await asyncio.open_connection(*self._addresses[node])
+            except ConnectionRefusedError:
+                self._handlers.refused(node)
+                return
+            except (OSError, TimeoutError):
+                return
             writer.close()
+            await asyncio.sleep(_PROBE_SECONDS)
+            if node in self.links:
+                return
 
     def _report(self, node: str, failure: PeerFailure) -> None:
         """Log a reason once, not at every attempt."""

@@ -1,0 +1,56 @@
+"""Findings about the cluster that the broker is a node of."""
+
+from goqueue.observe.facts import BrokerFacts
+from goqueue.observe.finding import Finding, FindingStream, finding_rule
+from goqueue.quantities import format_duration
+
+_WITHOUT_CONTROLLER_SECONDS = 10.0
+"""Longer than any election takes while a majority is connected."""
+_LOOK = "look at `goqueue-cli cluster nodes`"
+
+
+@finding_rule("critical")
+def controller_missing(facts: BrokerFacts) -> FindingStream:
+    cluster = facts.cluster
+    if cluster is None or cluster.seconds_without_controller < _WITHOUT_CONTROLLER_SECONDS:
+        return
+    waiting = ", ".join(cluster.waiting_for)
+    why = f"the first formation waits for {waiting}" if waiting else "no majority of the voters is connected"
+    yield Finding(
+        cluster.node,
+        f"the cluster has had no controller for {format_duration(round(cluster.seconds_without_controller))}: {why}",
+        f"start the nodes that are missing, or find out why they are not reached: {_LOOK}",
+        {"waiting_for": list(cluster.waiting_for)},
+    )
+
+
+@finding_rule("critical")
+def node_failed(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and facts.cluster.failure is not None:
+        yield Finding(
+            facts.cluster.node,
+            f"this node takes no part in its cluster any more: {facts.cluster.failure}",
+            "check the device, then restart the broker",
+        )
+
+
+@finding_rule("warning")
+def node_dead(facts: BrokerFacts) -> FindingStream:
+    for node in () if facts.cluster is None else facts.cluster.dead:
+        yield Finding(node, "the node is dead: nothing was heard of it", f"start it again, or {_LOOK}")
+
+
+@finding_rule("warning")
+def node_refused(facts: BrokerFacts) -> FindingStream:
+    for node, problem in () if facts.cluster is None else facts.cluster.problems:
+        yield Finding(node, f"there is no connection with the node: {problem}", "correct its settings and restart it")
+
+
+@finding_rule("warning")
+def vote_missing(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and facts.cluster.lacks_vote:
+        yield Finding(
+            facts.cluster.node,
+            "this node is one of `cluster.peers` and has no vote: the cluster was formed with another data directory",
+            "restore the directory that the node had; until then the cluster survives one loss less",
+        )

@@ -1,0 +1,39 @@
+"""Findings about the cluster that a broker is a node of."""
+
+from typing import Any
+
+from goqueue.observe.doctor import examine
+from goqueue.observe.facts import BrokerFacts, ClusterCondition
+from goqueue.observe.finding import Finding
+
+
+def findings(**changes: Any) -> dict[str, Finding]:
+    facts = BrokerFacts(uptime_seconds=60.0, cluster=ClusterCondition(node="n1", **changes))
+    return {one.code: one for one in examine(facts).findings}
+
+
+def test_node_of_a_healthy_cluster_has_no_finding() -> None:
+    assert findings() == {}
+
+
+def test_election_is_no_finding_and_a_lasting_lack_of_a_controller_is_critical() -> None:
+    assert findings(seconds_without_controller=3.0) == {}
+    found = findings(seconds_without_controller=30.0)["controller_missing"]
+    assert found.severity == "critical"
+    assert found.sentence == ("the cluster has had no controller for 30s: no majority of the voters is connected")
+
+
+def test_first_formation_names_the_nodes_that_it_waits_for() -> None:
+    found = findings(seconds_without_controller=30.0, waiting_for=("n2", "n3"))["controller_missing"]
+    assert found.sentence.endswith("the first formation waits for n2, n3")
+
+
+def test_each_dead_or_refused_node_is_a_finding() -> None:
+    found = findings(dead=("n2",), problems=(("n3", "it has another secret"),))
+    assert (found["node_dead"].subject, found["node_refused"].subject) == ("n2", "n3")
+
+
+def test_node_that_lost_its_vote_or_its_disk_says_so() -> None:
+    found = findings(lacks_vote=True, failure="log __cluster_metadata/0 is fenced")
+    assert found["vote_missing"].severity == "warning"
+    assert found["node_failed"].severity == "critical"
