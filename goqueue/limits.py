@@ -129,7 +129,7 @@ RPC_PARTITIONS_MAX = 1_000  # that one call reads, each with a long poll of its 
 RPC_EMPTY_POLL_SECONDS = 0.02  # between polls that return at once with nothing, as during a rebalance
 RPC_HEALTH_SECONDS = 5.0  # between two looks of a watch
 RPC_JOBS_PER_TURN = 64  # of the other thread, taken before other work goes on: some milliseconds
-RPC_SLOW_STEP_SECONDS = 0.5  # between two looks for clients that do not take the ends of their calls
+RPC_SLOW_STEP_SECONDS = 0.5  # between two looks for clients that send no request or do not take the end of a call
 RPC_STOP_STEP_SECONDS = 0.02  # between two looks for streams that have become idle, when the broker stops
 
 # --- topics ---

@@ -103,14 +103,14 @@ class RpcListener:
             started.set_exception(error)
             return
         started.set_result(self.port)
-        disconnecting = asyncio.create_task(registry.disconnect_slow_clients(self.port))
+        watching = asyncio.create_task(registry.end_slow_clients(self.port))
         await self._stopping.wait()
         await well.enter_graceful_shutdown()
         stopping = asyncio.create_task(server.stop(self._stop_seconds))
         await registry.end(self._stop_seconds)
         await server.stop(0)  # calls of health and reflection are left
         await stopping
-        disconnecting.cancel()
+        watching.cancel()
 
     async def _start(
         self, port: int, broker_loop: asyncio.AbstractEventLoop

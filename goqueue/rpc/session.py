@@ -217,6 +217,8 @@ class SessionRegistry:
         """For a client to take a response of a stream."""
         self._sessions: dict[CallSession, asyncio.Task[Any]] = {}
         self._numbers = count()
+        self._unsent: dict[CallSession, float] = {}
+        """Calls whose request has not arrived, and since when they wait for it."""
         self._untaken: dict[int, tuple[float, str]] = {}
         """By the number of a call: since when its client has to take the end of it, and who that is."""
         self._finishing: set[asyncio.Task[None]] = set()
@@ -227,7 +229,7 @@ class SessionRegistry:
         async def handle(requests: Any, context: RpcContext) -> Any:
             session = self._begin(context)
             try:
-                return await method(session, requests if has_requests else await self._only_request(context))
+                return await method(session, requests if has_requests else await self._only_request(session))
             except CallFailed as failed:
                 await abort(session, failed.failure)
             except DecodeError:
@@ -247,7 +249,7 @@ class SessionRegistry:
         async def handle(requests: Any, context: RpcContext) -> None:
             session = self._begin(context)
             try:
-                request = requests if has_requests else await self._only_request(context)
+                request = requests if has_requests else await self._only_request(session)
                 # Sent with the first response, it could not be followed by a status while that is not taken.
                 await context.send_initial_metadata(())
                 async with aclosing(method(session, request)) as responses:
@@ -269,13 +271,13 @@ class SessionRegistry:
 
         return handle
 
-    async def _only_request(self, context: RpcContext) -> Any:
+    async def _only_request(self, session: CallSession) -> Any:
         """Return the request of a call that has one. All handlers take streams: others have no limit for this time."""
+        self._unsent[session] = monotonic()  # a timer for each call would cost more than the read
         try:
-            async with asyncio.timeout(self._read_seconds):
-                request = await context.read()
-        except TimeoutError:
-            raise CallFailed(_late_request(self._read_seconds)) from None
+            request = await session.context.read()
+        finally:
+            del self._unsent[session]
         if request is grpc.aio.EOF:
             raise invalid_request("the request", "is missing")
         return request
@@ -296,10 +298,14 @@ class SessionRegistry:
     def _end_taken(self, number: int, _: object) -> None:
         self._untaken.pop(number, None)
 
-    async def disconnect_slow_clients(self, port: int) -> None:
-        """Close connections whose clients do not take the ends of their calls."""
+    async def end_slow_clients(self, port: int) -> None:
+        """End calls whose request does not arrive, and close connections whose clients do not take ends of calls."""
         while True:
             await asyncio.sleep(RPC_SLOW_STEP_SECONDS)
+            late = monotonic() - self._read_seconds
+            for session in [session for session, since in self._unsent.items() if since < late]:
+                session.ending = session.ending or _late_request(self._read_seconds)
+                self._sessions[session].cancel()
             late = monotonic() - self._write_seconds
             for peer in {peer for since, peer in self._untaken.values() if since < late}:
                 self._untaken = {number: one for number, one in self._untaken.items() if one[1] != peer}
