@@ -94,6 +94,9 @@ class AppendMeter:
 
 def _count(frames: Frames) -> tuple[int, int]:
     """Return how many messages these are, and their bytes."""
+    if len(frames) == 1:  # for which arrays take ten times as long
+        is_control = frames.buffer[int(frames.positions[0]) + frame.AT_FLAGS] & frame.CONTROL
+        return (0, 0) if is_control else (1, int(frames.end))
     flags = frames.buffer[frames.positions + frame.AT_FLAGS]
     if not np.bitwise_or.reduce(flags) & frame.CONTROL:  # as in most appends, each of which is counted
         return len(frames), int(frames.end)
