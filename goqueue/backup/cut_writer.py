@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from goqueue.backup.manifest import LogEntry, SegmentEntry
+from goqueue.backup.piece_reader import Progress, load_pieces
 from goqueue.backup.pieces import MemoryFile
-from goqueue.backup.restore import LogWriter, Progress, load_pieces, restore_log, write_file
+from goqueue.backup.restore import WriteLog, restore_log, write_file, write_note
 from goqueue.backup.restore_point import PointInTime
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
@@ -75,7 +76,7 @@ class CutLogWriter:
             self._append(path, self._undecided.markers())
         for note, piece in log.notes.items():
             if self._cut.is_whole or note == "compacted":
-                write_file(self._disk, f"{self._directory}/{note}", load_pieces(self._target, (piece,), lambda _: None))
+                write_note(self._disk, self._target, f"{self._directory}/{note}", piece)
         if not self._cut.is_whole:
             lower_progress(self._disk, self._directory, self._next_offset)
         self._disk.sync_directory(self._directory)
@@ -133,7 +134,7 @@ class CutLogWriter:
             self._next_offset += len(frames)
 
 
-def log_writer(point: PointInTime | None) -> LogWriter:
+def log_writer(point: PointInTime | None) -> WriteLog:
     """Return what writes the logs of a restore to a point in time; None is the end of the backup."""
 
     def write(disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress) -> None:

@@ -14,9 +14,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from goqueue.backup.log_reader import read_messages, sound_frames
 from goqueue.backup.manifest import LogEntry, Manifest
-from goqueue.backup.restore import load_pieces
+from goqueue.backup.piece_reader import load_piece, read_messages, sound_frames
 from goqueue.backup.restore_point import LogEnd, PointInTime
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import readable_manifests
@@ -119,7 +118,7 @@ class PointPlanner:
         end, dropped, dropped_ns = log.next_offset, 0, None
         for segment in reversed(log.segments):
             for piece in reversed(segment.pieces):
-                (content,) = load_pieces(self._target, (piece,), lambda _: None)
+                content = load_piece(self._target, piece)
                 kept = False
                 behind: list[tuple[int, int]] = []
                 for frames in sound_frames(content, segment.base_offset):
@@ -175,7 +174,7 @@ class PointPlanner:
         note = log.notes.get("compacted")
         if note is None:
             return 0
-        (content,) = load_pieces(self._target, (note,), lambda _: None)
+        content = load_piece(self._target, note)
         found = (decode_checkpoint(content) or {}).get("gaps", 0)
         return found if isinstance(found, int) else 0
 

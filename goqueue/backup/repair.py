@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from goqueue.backup.manifest import LogEntry, Manifest, SegmentEntry
-from goqueue.backup.restore import load_pieces, restore_log
+from goqueue.backup.piece_reader import load_pieces
+from goqueue.backup.restore import restore_log
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import readable_manifests
 from goqueue.errors import BackupDamaged
@@ -88,7 +89,7 @@ class BackupRepair:
     def _is_same(self, local: Segment, entry: SegmentEntry, behind: int | None) -> bool:
         """Return whether every sound frame of a segment is in the backup at the same place."""
         try:
-            content = b"".join(load_pieces(self._target, entry.pieces, lambda _: None))
+            content = b"".join(load_pieces(self._target, entry.pieces))
         except BackupDamaged:
             return False
         file, has_frames = self._disk.open(local.path, "read"), False
@@ -112,13 +113,13 @@ class BackupRepair:
         """Replace bytes, and make the caches anew."""
         directory = repair.directory
         if repair.segment is None:
-            restore_log(self._disk, self._target, directory, repair.entry, lambda _: None)
+            restore_log(self._disk, self._target, directory, repair.entry)
             if repair.next_offset > repair.entry.next_offset:  # offsets in between were given out
                 self._disk.open(Segment(directory, repair.next_offset).path, "create").close()
                 self._disk.sync_directory(directory)
         else:
             segment = Segment(directory, repair.segment.base_offset)
-            content = bytearray(b"".join(load_pieces(self._target, repair.segment.pieces, lambda _: None)))
+            content = bytearray(b"".join(load_pieces(self._target, repair.segment.pieces)))
             if self._disk.kind(segment.path) == "file":
                 content += self._rest(segment.path, len(content))
             remove_files(self._disk, *segment.caches)

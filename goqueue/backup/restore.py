@@ -5,13 +5,13 @@ a broker in the last step. Until then its `FORMAT` says that it is being restore
 is repeated, it continues with what is there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from goqueue.backup.manifest import LogEntry, Manifest, Piece, SegmentEntry
+from goqueue.backup.piece_reader import Progress, load_piece, load_pieces
 from goqueue.backup.pieces import piece_of
-from goqueue.backup.read_ahead import read_ahead
 from goqueue.backup.restore_point import PointInTime
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
@@ -22,11 +22,9 @@ from goqueue.storage.layout import FORMAT_VERSION, RESTORING, check_name
 
 RESTORING_DIRECTORY = "restoring"
 """Where a broker writes the logs of a topic that it restores, in its data directory."""
-Progress = Callable[[int], None]
-"""Called with the bytes that were restored since the last call."""
 
 
-class LogWriter(Protocol):
+class WriteLog(Protocol):
     """Writes the files of a log, whole or up to its end in a restore."""
 
     def __call__(
@@ -100,7 +98,7 @@ def restore_backup(
     plan: RestorePlan,
     owner: str,
     progress: Progress = lambda _: None,
-    write_log: LogWriter | None = None,
+    write_log: WriteLog | None = None,
 ) -> None:
     """Carry out a plan. `owner` names this process to others that want the directory.
 
@@ -135,7 +133,9 @@ def _unusable(error: BackupDamaged, target: BackupTarget, log: LogEntry, path: s
     return BackupDamaged(f"log {log.name} cannot be restored: {error.sentence}", hint=hint, **error.details)
 
 
-def restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress) -> None:
+def restore_log(
+    disk: Disk, target: BackupTarget, directory: str, log: LogEntry, progress: Progress = lambda _: None
+) -> None:
     """Write the files of a log that are not there yet."""
     disk.make_directory(directory)
     for segment in log.segments:
@@ -145,15 +145,8 @@ def restore_log(disk: Disk, target: BackupTarget, directory: str, log: LogEntry,
         else:
             progress(segment.size)
     for note, piece in log.notes.items():
-        write_file(disk, f"{directory}/{note}", load_pieces(target, (piece,), lambda _: None))
+        write_note(disk, target, f"{directory}/{note}", piece)
     disk.sync_directory(directory)
-
-
-def load_pieces(target: BackupTarget, pieces: tuple[Piece, ...], progress: Progress) -> Iterator[Content]:
-    """Yield the contents of pieces, verified. Raises BackupDamaged."""
-    for piece, content in zip(pieces, read_ahead(target, pieces), strict=True):
-        yield content.result()
-        progress(piece.size)
 
 
 def _is_restored(disk: Disk, path: str, segment: SegmentEntry) -> bool:
@@ -173,7 +166,7 @@ def _is_restored(disk: Disk, path: str, segment: SegmentEntry) -> bool:
     return True
 
 
-def write_file(disk: Disk, path: str, contents: Iterator[Content]) -> None:
+def write_file(disk: Disk, path: str, contents: Iterable[Content]) -> None:
     """Write a file in one step; its name is synced with the directory."""
     temporary = f"{path}.tmp"
     remove_files(disk, temporary)
@@ -186,6 +179,10 @@ def write_file(disk: Disk, path: str, contents: Iterator[Content]) -> None:
     finally:
         file.close()
     disk.rename(temporary, path)
+
+
+def write_note(disk: Disk, target: BackupTarget, path: str, piece: Piece) -> None:
+    write_file(disk, path, (load_piece(target, piece),))
 
 
 def remove_tree(disk: Disk, path: str) -> None:

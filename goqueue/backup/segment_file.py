@@ -8,7 +8,8 @@ from collections import OrderedDict
 from itertools import accumulate, pairwise
 
 from goqueue.backup.manifest import LogEntry, SegmentEntry
-from goqueue.backup.pieces import ReadOnlyFile, check_piece
+from goqueue.backup.piece_reader import load_piece
+from goqueue.backup.pieces import ReadOnlyFile
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
 from goqueue.errors import BackupDamaged
@@ -51,11 +52,9 @@ class BackupSegmentFile(ReadOnlyFile):
     def _load(self, number: int) -> Content:
         piece = self._pieces[number]
         try:
-            content = self._target.get_object(piece)
-            check_piece(piece, content)
+            return load_piece(self._target, piece)
         except BackupDamaged:
             return bytes(piece.size)
-        return content
 
 
 def piece_index(log: LogEntry, segment: SegmentEntry) -> Index:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from goqueue.backup.cut_writer import CutLogWriter, CutPoint
 from goqueue.backup.manifest import LogEntry, Manifest
-from goqueue.backup.restore import Progress
+from goqueue.backup.piece_reader import Progress
 from goqueue.backup.target import BackupTarget
 from goqueue.errors import BackupNotFound, OffsetOutOfRange
 from goqueue.nearest import nearest

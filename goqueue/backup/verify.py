@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from goqueue.backup.manifest import LogEntry, Manifest, SegmentEntry, decode_manifest
+from goqueue.backup.piece_reader import load_piece, read_ahead
 from goqueue.backup.pieces import MemoryFile
-from goqueue.backup.read_ahead import load_piece, read_ahead
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
 from goqueue.errors import BackupDamaged, BackupKeyMismatch, GoQueueError

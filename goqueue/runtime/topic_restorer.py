@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from goqueue.backup.log_reader import read_messages
 from goqueue.backup.manifest import Manifest
+from goqueue.backup.piece_reader import read_messages
 from goqueue.backup.restore import RESTORING_DIRECTORY, remove_tree
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.topic_restore import TopicRestorePlan, plan_topic_restore, write_topic

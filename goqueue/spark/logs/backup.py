@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from goqueue.backup.manifest import LogEntry
 from goqueue.backup.opening import open_target
-from goqueue.backup.pieces import check_piece
+from goqueue.backup.piece_reader import load_piece
 from goqueue.backup.segment_file import BackupSegmentFile, piece_index
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import load_manifest
@@ -110,9 +110,7 @@ class BackupLogs:
         note = None if log is None else log.notes.get("compacted")
         if note is None:
             return CompactionProgress()
-        content = self._opened.target.get_object(note)
-        check_piece(note, content)
-        return decode_progress(bytes(content))
+        return decode_progress(bytes(load_piece(self._opened.target, note)))
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return f"{self.name} {self.backup} {self._log_name(topic, partition)}/{segment.base_offset:020d}.log"
