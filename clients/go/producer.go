@@ -87,7 +87,7 @@ func (c *producerCore) take(ctx context.Context, topic string, messages []Outgoi
 		return nil, err
 	}
 	sender := c.sender(topic)
-	facts, err := sender.learn(ctx)
+	facts, err := sender.loadFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *producerCore) take(ctx context.Context, topic string, messages []Outgoi
 		one.fixed = byKey
 		if given := message.Partition; given != nil {
 			if *given >= facts.partitions {
-				if facts, err = sender.learnAgain(ctx); err != nil {
+				if facts, err = sender.reloadFacts(ctx); err != nil {
 					return nil, err
 				}
 			}

@@ -14,16 +14,16 @@ type topicFacts struct {
 	messageBytesMax int
 }
 
-// learn returns what a producer must know of the topic.
-func (s *topicSender) learn(ctx context.Context) (*topicFacts, error) {
+// loadFacts returns the facts of the topic, from memory if they are known.
+func (s *topicSender) loadFacts(ctx context.Context) (*topicFacts, error) {
 	s.core.mu.Lock()
 	facts := s.facts
 	s.core.mu.Unlock()
 	if facts != nil {
 		return facts, nil
 	}
-	s.learning.Lock()
-	defer s.learning.Unlock()
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	s.core.mu.Lock()
 	facts = s.facts
 	s.core.mu.Unlock()
@@ -64,10 +64,10 @@ func (s *topicSender) describe(ctx context.Context) (*topicFacts, error) {
 	return &topicFacts{found.Partitions, chosen, size}, nil
 }
 
-// learnAgain does the same, but asks the broker: partitions may have been added.
-func (s *topicSender) learnAgain(ctx context.Context) (*topicFacts, error) {
+// reloadFacts asks the broker again: partitions may have been added.
+func (s *topicSender) reloadFacts(ctx context.Context) (*topicFacts, error) {
 	s.core.mu.Lock()
 	s.facts = nil
 	s.core.mu.Unlock()
-	return s.learn(ctx)
+	return s.loadFacts(ctx)
 }

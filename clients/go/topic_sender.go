@@ -27,10 +27,10 @@ type topicSender struct {
 	stream batchStream
 	wait   backoff
 
-	learning sync.Mutex
+	loading sync.Mutex
 
 	// The following are guarded by core.mu.
-	facts    *topicFacts // nil when they must be learned again
+	facts    *topicFacts // nil when they must be loaded again
 	known    *topicFacts
 	queues   []*queue // in the order of their turns
 	byPlace  map[place]*queue
@@ -132,19 +132,19 @@ func (s *topicSender) run() {
 			s.core.mu.Unlock()
 			return
 		}
-		whose, identify := s.identity, s.core.identify
+		producer, identify := s.identity, s.core.identify
 		s.core.mu.Unlock()
-		if whose == nil {
+		if producer == nil {
 			found, err := identify(s.core.open)
 			if err != nil {
 				s.unidentified(ErrorOf(err))
 				continue
 			}
-			whose = &found
+			producer = &found
 		}
 		s.core.mu.Lock()
 		if s.identity == nil {
-			s.identity = whose
+			s.identity = producer
 		}
 		request := s.seal(*s.identity)
 		s.core.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *topicSender) unidentified(failure *Error) {
 }
 
 // seal makes batches of what waits. The caller holds core.mu.
-func (s *topicSender) seal(whose identity) []*sealed {
+func (s *topicSender) seal(producer identity) []*sealed {
 	var request []*sealed
 	var waiting, served []*queue
 	room := s.core.options.RequestBytes
@@ -190,8 +190,8 @@ func (s *topicSender) seal(whose identity) []*sealed {
 		}
 		taken := slices.Clip(queue.entries[:count])
 		queue.entries = queue.entries[count:]
-		section := encodeSection(queue.partition, queue.delayed, taken, mark{whose, queue.sequence})
-		request = append(request, &sealed{queue, taken, whose, queue.sequence, section, s.placedBy, false})
+		section := encodeSection(queue.partition, queue.delayed, taken, mark{producer, queue.sequence})
+		request = append(request, &sealed{queue, taken, producer, queue.sequence, section, s.placedBy, false})
 		queue.sequence = (queue.sequence + uint32(count)) % sequences
 		served = append(served, queue)
 	}

@@ -140,16 +140,16 @@ func (p *TransactionalProducer) run(ctx context.Context, work func(context.Conte
 		}
 		p.current = found
 	}
-	whose := *p.current
-	p.begin(whose)
-	transaction := &Transaction{core: &p.core, ID: fmt.Sprintf("%d-%d", whose.producerID, whose.epoch)}
-	stopBeating := p.beat(whose)
+	producer := *p.current
+	p.begin(producer)
+	transaction := &Transaction{core: &p.core, ID: fmt.Sprintf("%d-%d", producer.producerID, producer.epoch)}
+	stopBeating := p.beat(producer)
 	defer stopBeating()
 	isPanic := true
 	defer func() {
 		if isPanic {
 			transaction.end()
-			p.abort(ctx, transaction, whose, errors.New("panic"))
+			p.abort(ctx, transaction, producer, errors.New("panic"))
 		}
 	}()
 	err := work(ctx, transaction)
@@ -162,22 +162,22 @@ func (p *TransactionalProducer) run(ctx context.Context, work func(context.Conte
 		err = p.takeFailure()
 	}
 	if err == nil {
-		err = p.settle(ctx, transaction, whose)
+		err = p.settle(ctx, transaction, producer)
 	}
 	if err != nil {
-		p.abort(ctx, transaction, whose, err)
+		p.abort(ctx, transaction, producer, err)
 		return err
 	}
-	return p.commit(ctx, whose)
+	return p.commit(ctx, producer)
 }
 
-func (p *TransactionalProducer) begin(whose identity) {
+func (p *TransactionalProducer) begin(producer identity) {
 	p.core.mu.Lock()
 	defer p.core.mu.Unlock()
 	p.core.failure, p.core.failed = nil, nil
-	p.core.identify = func(context.Context) (identity, error) { return whose, nil }
+	p.core.identify = func(context.Context) (identity, error) { return producer, nil }
 	for _, sender := range p.core.senders {
-		sender.become(&whose)
+		sender.become(&producer)
 	}
 }
 
@@ -187,17 +187,17 @@ func (p *TransactionalProducer) takeFailure() error {
 	return p.core.failure
 }
 
-func (p *TransactionalProducer) settle(ctx context.Context, transaction *Transaction, whose identity) error {
+func (p *TransactionalProducer) settle(ctx context.Context, transaction *Transaction, producer identity) error {
 	if len(transaction.acked) == 0 && len(transaction.offsets) == 0 {
 		return nil
 	}
 	service := p.core.connection.transactions
-	begin := &pb.BeginTransactionRequest{TransactionalId: p.id, ProducerId: whose.producerID, Epoch: whose.epoch}
+	begin := &pb.BeginTransactionRequest{TransactionalId: p.id, ProducerId: producer.producerID, Epoch: producer.epoch}
 	if _, err := repeat(ctx, p.core.connection, service.BeginTransaction, begin); err != nil {
 		return err
 	}
 	if len(transaction.acked) > 0 {
-		request := &pb.AddAcksRequest{TransactionalId: p.id, ProducerId: whose.producerID, Epoch: whose.epoch}
+		request := &pb.AddAcksRequest{TransactionalId: p.id, ProducerId: producer.producerID, Epoch: producer.epoch}
 		for _, message := range transaction.acked {
 			request.Receipts = append(request.Receipts, message.ReceiptHandle)
 		}
@@ -210,7 +210,7 @@ func (p *TransactionalProducer) settle(ctx context.Context, transaction *Transac
 		}
 	}
 	for _, request := range transaction.offsets {
-		request.TransactionalId, request.ProducerId, request.Epoch = p.id, whose.producerID, whose.epoch
+		request.TransactionalId, request.ProducerId, request.Epoch = p.id, producer.producerID, producer.epoch
 		if _, err := repeat(ctx, p.core.connection, service.AddOffsets, request); err != nil {
 			return err
 		}
@@ -218,9 +218,9 @@ func (p *TransactionalProducer) settle(ctx context.Context, transaction *Transac
 	return nil
 }
 
-func (p *TransactionalProducer) commit(ctx context.Context, whose identity) error {
+func (p *TransactionalProducer) commit(ctx context.Context, producer identity) error {
 	p.current = nil // unknown, until the answer names the next one
-	request := &pb.CommitTransactionRequest{TransactionalId: p.id, ProducerId: whose.producerID, Epoch: whose.epoch}
+	request := &pb.CommitTransactionRequest{TransactionalId: p.id, ProducerId: producer.producerID, Epoch: producer.epoch}
 	next, err := repeat(ctx, p.core.connection, p.core.connection.transactions.CommitTransaction, request)
 	if err == nil {
 		p.current = &identity{next.ProducerId, next.Epoch}
@@ -231,13 +231,13 @@ func (p *TransactionalProducer) commit(ctx context.Context, whose identity) erro
 		return failure
 	}
 	lost := *failure
-	lost.Message = fmt.Sprintf("whether transaction %d-%d was committed is not known: %s", whose.producerID, whose.epoch, failure.Message)
+	lost.Message = fmt.Sprintf("whether transaction %d-%d was committed is not known: %s", producer.producerID, producer.epoch, failure.Message)
 	lost.Unsure, lost.cause = true, failure
 	return &lost
 }
 
 // abort ends the transaction, also when the context has ended.
-func (p *TransactionalProducer) abort(ctx context.Context, transaction *Transaction, whose identity, cause error) {
+func (p *TransactionalProducer) abort(ctx context.Context, transaction *Transaction, producer identity, cause error) {
 	p.current = nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.core.connection.timeout)
 	defer cancel()
@@ -245,7 +245,7 @@ func (p *TransactionalProducer) abort(ctx context.Context, transaction *Transact
 	reason := []rune(cause.Error())
 	reason = reason[:min(len(reason), reasonMax)]
 	request := &pb.AbortTransactionRequest{
-		TransactionalId: p.id, ProducerId: whose.producerID, Epoch: whose.epoch, Reason: string(reason),
+		TransactionalId: p.id, ProducerId: producer.producerID, Epoch: producer.epoch, Reason: string(reason),
 	}
 	// An error is no matter: nothing had begun, or the timeout ends it; the next transaction asks for another epoch.
 	if next, err := repeat(ctx, p.core.connection, p.core.connection.transactions.AbortTransaction, request); err == nil {
@@ -267,10 +267,10 @@ func (p *TransactionalProducer) abort(ctx context.Context, transaction *Transact
 }
 
 // beat shows the broker that the transaction is alive, until the function that it returns is called.
-func (p *TransactionalProducer) beat(whose identity) (stop func()) {
+func (p *TransactionalProducer) beat(producer identity) (stop func()) {
 	ctx, cancel := context.WithCancel(p.core.open)
-	path := fmt.Sprintf("/producers/%d/heartbeat", whose.producerID)
-	body, err := json.Marshal(map[string]any{"transactional_id": p.id, "epoch": whose.epoch})
+	path := fmt.Sprintf("/producers/%d/heartbeat", producer.producerID)
+	body, err := json.Marshal(map[string]any{"transactional_id": p.id, "epoch": producer.epoch})
 	if err != nil {
 		panic(err) // text and a number
 	}

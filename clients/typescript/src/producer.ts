@@ -48,8 +48,8 @@ export abstract class ProducerCore implements SenderHost {
   protected async take(topic: string, messages: readonly OutgoingMessage[]): Promise<Delivery> {
     this.refuseIfClosed();
     const sender = this.sender(topic);
-    let facts = await sender.learn();
-    if (messages.some((message) => (message.partition ?? 0) >= facts.partitions)) facts = await sender.learnAgain();
+    let facts = await sender.loadFacts();
+    if (messages.some((message) => (message.partition ?? 0) >= facts.partitions)) facts = await sender.reloadFacts();
     const delivery = new Delivery(topic, messages.length);
     const entries = messages.map((message, index): Entry => {
       const parts = partsOf(message, facts.messageBytesMax, this.isTransactional);

@@ -82,8 +82,8 @@ export class TopicSender {
     this.stream = new BatchStream(host.connection);
   }
 
-  /** Return what a producer must know of the topic. */
-  learn(): Promise<TopicFacts> {
+  /** Return the facts of the topic, from memory if they are known. */
+  loadFacts(): Promise<TopicFacts> {
     this.facts ??= this.describe().catch((failure: unknown) => {
       this.facts = undefined;
       throw errorOfCall(failure);
@@ -91,10 +91,10 @@ export class TopicSender {
     return this.facts;
   }
 
-  /** Do the same, but ask the broker: partitions may have been added. */
-  learnAgain(): Promise<TopicFacts> {
+  /** Ask the broker again: partitions may have been added. */
+  reloadFacts(): Promise<TopicFacts> {
     this.facts = undefined;
-    return this.learn();
+    return this.loadFacts();
   }
 
   private async describe(): Promise<TopicFacts> {

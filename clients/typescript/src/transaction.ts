@@ -138,25 +138,25 @@ export class TransactionalProducer extends ProducerCore {
 
   private async settle(transaction: Transaction, identity: Identity): Promise<void> {
     if (transaction.acked.length === 0 && transaction.offsets.length === 0) return;
-    const whose = this.whose(identity);
-    await this.connection.call(TransactionServiceService.beginTransaction, whose, { repeatable: true });
+    const fields = this.identityFields(identity);
+    await this.connection.call(TransactionServiceService.beginTransaction, fields, { repeatable: true });
     if (transaction.acked.length > 0) {
       const receipts = transaction.acked.map((message) => message.receiptHandle);
-      const request = { ...whose, receipts };
+      const request = { ...fields, receipts };
       const answer = await this.connection.call(TransactionServiceService.addAcks, request, { repeatable: true });
       const refused = answer.failures?.[0]?.error; // another member may process that message
       if (refused) throw errorOfPart(refused);
     }
     for (const one of transaction.offsets) {
-      await this.connection.call(TransactionServiceService.addOffsets, { ...whose, ...one }, { repeatable: true });
+      await this.connection.call(TransactionServiceService.addOffsets, { ...fields, ...one }, { repeatable: true });
     }
   }
 
   private async commit(identity: Identity): Promise<void> {
     this.identity = undefined; // unknown, until the answer names the next one
     try {
-      const whose = this.whose(identity);
-      const next = await this.connection.call(TransactionServiceService.commitTransaction, whose, { repeatable: true });
+      const fields = this.identityFields(identity);
+      const next = await this.connection.call(TransactionServiceService.commitTransaction, fields, { repeatable: true });
       this.identity = { producerId: next.producerId ?? 0, epoch: next.epoch ?? 0 };
     } catch (failure) {
       const error = errorOfCall(failure);
@@ -171,7 +171,7 @@ export class TransactionalProducer extends ProducerCore {
     const reason = (cause instanceof Error ? cause.message : String(cause)).slice(0, 1000);
     const isOurs = cause instanceof GoQueueError;
     try {
-      const request = { ...this.whose(identity), reason };
+      const request = { ...this.identityFields(identity), reason };
       const next = await this.connection.call(TransactionServiceService.abortTransaction, request, { repeatable: true });
       this.identity = { producerId: next.producerId ?? 0, epoch: next.epoch ?? 0 };
     } catch {
@@ -181,7 +181,7 @@ export class TransactionalProducer extends ProducerCore {
     await Promise.allSettled(again);
   }
 
-  private whose(identity: Identity): { transactionalId: string; producerId: number; epoch: number } {
+  private identityFields(identity: Identity): { transactionalId: string; producerId: number; epoch: number } {
     return { transactionalId: this.transactionalId, ...identity };
   }
 
