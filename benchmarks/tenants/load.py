@@ -32,7 +32,7 @@ class Target:
     port: int
     pid: int
     header: str
-    """What its requests have besides."""
+    """A further header of its requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Job:
     connections: int
     slices: int
     count: int
-    """Of requests in a slice."""
+    """Requests in a slice."""
 
 
 def measure(job: Job, targets: Sequence[Target]) -> tuple[float, float, float]:

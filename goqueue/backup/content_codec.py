@@ -30,7 +30,7 @@ _HEADER = re.compile(
 _PACKED, _SEALED = ".packed", ".sealed"
 OBJECT_NAME = re.compile(rf"[0-9a-f]{{64}}(?:\{_PACKED}|\{_SEALED})?")
 _NOTE_BYTES_MAX = 1 << 40
-"""Of manifests and notes, which only a holder of the key can have compressed."""
+"""The most bytes of a manifest or a note. Only a holder of the key can have compressed it."""
 
 
 class ContentCodec:
@@ -56,7 +56,7 @@ class ContentCodec:
     # --- objects ---
 
     def object_names(self, sha256: str) -> tuple[str, ...]:
-        """The names that the object of a piece may have in a new backup. A backup is encrypted as a whole, or not."""
+        """Return the names that the object of a piece may have in a new backup. A backup is encrypted as a whole, or not."""
         key = self._encryption_key
         return (sha256, sha256 + _PACKED) if key is None else (key.object_name(sha256) + _SEALED,)
 

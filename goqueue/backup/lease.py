@@ -1,8 +1,8 @@
 """The lock of a store that has no locks: an object with an owner and an expiry, changed by conditional writes alone.
 
 Its owner renews it while it works. Another process takes it once it is released, once it has been expired for longer
-than clocks differ, or once its owner is known to be dead because it ran on this machine. Who has lost it finds out by
-the next renewal, which is made before anything that could harm another one's backups.
+than clocks differ, or once its owner is known to be dead because it ran on this machine. An owner that has
+lost it finds out by the next renewal, which is made before anything that could harm the backups of another one.
 """
 
 import os
@@ -40,7 +40,7 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     owner: str
     host: str
     process: str
-    """Of which boot, namespace, id and start the process of the owner is."""
+    """The process of the owner: boot of the machine, namespace, id and start."""
     token: str
     expires_ns: int
     """0 once it is released."""
@@ -48,7 +48,7 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     """The same for people."""
 
 
-class Lease:
+class TargetLease:
     """A lock that is held."""
 
     def __init__(self, cell: LeaseCell, place: str, owner: str) -> None:
@@ -146,17 +146,17 @@ def decode_record(content: bytes) -> LeaseRecord:
 
 
 def _this_process() -> str:
-    return f"{_machine()}/{os.getpid()}/{_start_of(os.getpid())}"
+    return f"{machine_id()}/{os.getpid()}/{_start_of(os.getpid())}"
 
 
-def _machine() -> str:
-    """The boot of this machine, and the namespace that the ids of processes are of."""
+def machine_id() -> str:
+    """Return the boot of this machine and the namespace of process ids, as one text."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
 
 
 def _start_of(process_id: int) -> str:
-    """When a process began, in ticks; empty without such a process."""
+    """Return when a process began, in ticks; empty without such a process."""
     try:
         return (
             Path(f"/proc/{process_id}/stat")
@@ -172,4 +172,4 @@ def _is_dead(process: str) -> bool:
     """Return whether a process ran on this machine and does so no more."""
     machine, _, rest = process.rpartition("/")
     machine, _, process_id = machine.rpartition("/")
-    return machine == _machine() and process_id.isdecimal() and _start_of(int(process_id)) != rest
+    return machine == machine_id() and process_id.isdecimal() and _start_of(int(process_id)) != rest

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from goqueue.backup.lease import Lease
+from goqueue.backup.lease import TargetLease
 from goqueue.backup.store_failure import explain_failure
 from goqueue.backup.target_storage import Pace
 from goqueue.config import BackupConfig
@@ -40,7 +40,7 @@ _OURS = {"FORMAT", "id", "lock", "objects", "backups", "verified"}
 _MISSING_WAITS = (0.1, 0.4)
 """Seconds: some stores do not have at once what was written a moment ago."""
 _GUARDED = ("FORMAT", "backups/", "verified/")
-"""What is written only with a lease that is proved to be held."""
+"""Contents that are written only after the lease was renewed."""
 
 
 class ObjectStorage:
@@ -51,7 +51,7 @@ class ObjectStorage:
     def __init__(self, address: StoreAddress, settings: BackupConfig) -> None:
         self._address = address
         self._settings = settings
-        self._lease: Lease | None = None
+        self._lease: TargetLease | None = None
 
     def __str__(self) -> str:
         return str(self._address)
@@ -110,7 +110,7 @@ class ObjectStorage:
         self.refuse_unusable()
         if self.get("FORMAT") is None:
             self._refuse_foreign()
-        lease = Lease(_LockObject(self), str(self), owner)
+        lease = TargetLease(_LockObject(self), str(self), owner)
         self._lease = lease
         return lease
 

@@ -55,7 +55,7 @@ def read_pieces(file: File, stretch: ScanRange) -> Iterator[PieceContent]:
 
 
 def _room(left: int) -> bytearray:
-    """The memory of a piece; it grows for a large frame at its end."""
+    """Return the memory of a piece; it grows for a large frame at its end."""
     return bytearray(min(left, BACKUP_OBJECT_BYTES + SCAN_CHUNK_BYTES))
 
 
@@ -65,7 +65,7 @@ def _finish(content: bytearray, size: int, last_frame: int, damages: Sequence[Da
 
 
 def _read_damaged(file: File, position: int, end: int) -> bytearray:
-    """The bytes as they are; zeros where the device cannot read them."""
+    """Return the bytes as they are; zeros where the device cannot read them."""
     content = bytearray(end - position)
     try:
         file.read(position, memoryview(content))

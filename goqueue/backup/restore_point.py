@@ -31,7 +31,7 @@ class PointInTime:
     ends: Mapping[str, LogEnd] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is not there although it was at that time, in sentences."""
+    """Sentences about messages of that time that are not there any more."""
 
     @property
     def name(self) -> str:

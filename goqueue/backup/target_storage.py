@@ -18,7 +18,7 @@ class TargetStorage(Protocol):
     """
 
     vanished_hint: str
-    """What an operator can do when everything is gone."""
+    """The step for an operator when everything is gone."""
 
     def __str__(self) -> str:
         """Return the name by which operators know it."""
@@ -33,7 +33,7 @@ class TargetStorage(Protocol):
         ...
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """All names below a folder, without their own folders, with the sizes of their contents."""
+        """Return all names below a folder, without their own folders, with the sizes of their contents."""
         ...
 
     def get(self, name: str) -> Content | None:

@@ -21,7 +21,7 @@ class ClusterNodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     peer_address: str | None = None
     directory_id: str | None = None
     broker_epoch: int | None = None
-    """Of its process."""
+    """The epoch of its process: each start has a greater one."""
     version: str | None = None
     registered_at: str | None = None
     silent_seconds: float | None = None
@@ -47,7 +47,7 @@ class ClusterStateInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that the first formation waits for."""
     nodes: list[ClusterNodeInfo]
     events: list[dict[str, Any]]
-    """What the node has seen of late, the newest first: `at`, `event`, `node_id`."""
+    """The latest events that the node has seen, the newest first: `at`, `event`, `node_id`."""
 
 
 class ClusterHealthInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,8 +33,7 @@ from goqueue.cluster.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from goqueue.cluster.progress import FollowerProgress, majority_value
-from goqueue.cluster.raft_state import RaftState
+from goqueue.cluster.raft_state import FollowerProgress, RaftState, majority_value
 
 _WINDOW_RECORDS = 10_000
 

@@ -1,6 +1,6 @@
 """The state of one node's part in Raft, and the small steps that change it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from goqueue.cluster.epoch_index import EpochIndex
@@ -15,7 +15,6 @@ from goqueue.cluster.messages import (
     Send,
     Vote,
 )
-from goqueue.cluster.progress import FollowerProgress, majority_value
 
 _MS = 1_000_000
 
@@ -35,6 +34,24 @@ class RaftSettings:
     """The least time between two such resignations."""
     batch_records: int = 1000
     """The most records in one message."""
+
+
+class FollowerProgress:
+    """The progress of a follower, as its leader knows it."""
+
+    __slots__ = ("heard_ns", "is_streaming", "match", "next", "resent_ns")
+
+    def __init__(self, next_offset: int, now_ns: int) -> None:
+        self.match = 0
+        """It has everything below this offset durably."""
+        self.next = next_offset
+        """The next record to send."""
+        self.heard_ns = now_ns
+        """When the newest message was sent that it has answered, by the leader's clock."""
+        self.resent_ns = -1
+        """When it was sent again what did not arrive."""
+        self.is_streaming = False
+        """Whether its log fits, so records are sent without waiting for answers."""
 
 
 class RaftState:
@@ -171,3 +188,10 @@ class RaftState:
 
     def _announce(self) -> None:
         self.effects.append(RoleChanged(self.role, self.term, self.leader))
+
+
+def majority_value(values: Iterable[int], count: int) -> int:
+    """Return the greatest value that a majority of `count` voters has reached. Voters without a value have none."""
+    ordered = sorted(values, reverse=True)
+    majority = count // 2
+    return ordered[majority] if majority < len(ordered) else 0

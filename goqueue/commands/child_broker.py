@@ -15,7 +15,7 @@ END_OF_BANNER = "^C stops"
 _START = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the demo, however it ends
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the parent, however that ends
     if os.getppid() != int(sys.argv[1]):  # it has ended already
         sys.exit()
 from goqueue.commands.main import main
@@ -36,7 +36,7 @@ class ChildBroker:
             env={name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")},
             start_new_session=True,
         )
-        self._narrator = threading.Thread(target=self._pass_on, daemon=True)
+        self._output_thread = threading.Thread(target=self._pass_on, daemon=True)
         self._last = ""
         self.banner: list[str] = []
         """Its first lines, or the error of a broker that does not start."""
@@ -46,7 +46,7 @@ class ChildBroker:
         for line in self._lines():
             self.banner.append(line)
             if line == END_OF_BANNER:
-                self._narrator.start()
+                self._output_thread.start()
                 return True
         self._process.wait()
         return False
@@ -63,10 +63,10 @@ class ChildBroker:
     def exit_code(self) -> int:
         return self._process.wait()
 
-    def obituary(self) -> str:
-        """Say how it ended, and what it said last: to be put behind its name."""
+    def describe_end(self) -> str:
+        """Say how it ended and what it wrote last, as the rest of a sentence about it."""
         code = self.exit_code
-        self._narrator.join()
+        self._output_thread.join()
         cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"{cause}; " + (f"it said last: {self._last}" if self._last else "it said nothing")
 
@@ -84,8 +84,8 @@ class ChildBroker:
             self._process.wait(seconds)
         self._process.kill()
         self._process.wait()
-        if self._narrator.ident is not None:
-            self._narrator.join()
+        if self._output_thread.ident is not None:
+            self._output_thread.join()
 
     def _pass_on(self) -> None:
         """Print what the broker writes after its banner."""

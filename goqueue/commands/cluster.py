@@ -187,7 +187,7 @@ def _watch(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
             if not broker.is_running:
                 del running[name]
                 terminal.say(
-                    f"node {name} {broker.obituary()}",
+                    f"node {name} {broker.describe_end()}",
                     f"start it again with `goqueue serve --config {os.path.join(place, name)}.yaml`",
                 )
         time.sleep(_TICK_SECONDS)

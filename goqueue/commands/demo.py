@@ -173,7 +173,7 @@ def _watched(broker: ChildBroker) -> Iterator[ChildBroker]:
         if broker.is_running:
             raise
     if not broker.is_running:
-        terminal.say(f"error: the broker of the demo {broker.obituary()}")
+        terminal.say(f"error: the broker of the demo {broker.describe_end()}")
         raise typer.Exit(exit_codes.FAILED)
 
 

@@ -74,7 +74,7 @@ def settings(url: str, **more: Any) -> BackupConfig:
 
 
 Fault = Callable[[str, str], str | int | None]
-"""Of a method and a path: a status to answer instead, `cut` to end in the middle, `lost` to do it and not answer,
+"""Returns what happens to a request by its method and path: a status to answer instead, `cut` to end in the middle, `lost` to do it and not answer,
 `unconditional` to do it whatever is there."""
 
 

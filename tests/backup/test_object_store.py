@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from goqueue.backup.catalog import BackupCatalog
-from goqueue.backup.lease import _machine
+from goqueue.backup.lease import machine_id
 from goqueue.backup.opening import open_target
 from goqueue.config import BackupConfig
 from goqueue.errors import BackupTargetInvalid, DataDirectoryInUse
@@ -138,7 +138,7 @@ def test_lease_is_for_one_process_until_it_ends(store: MotoServer) -> None:
     for change, is_taken in (
         ({"expires_ns": 1}, True),
         ({"process": "another machine/1/1"}, False),
-        ({"process": f"{_machine()}/{os.getpid()}/0"}, True),  # the id is given to a later process
+        ({"process": f"{machine_id()}/{os.getpid()}/0"}, True),  # the id is given to a later process
     ):
         lock = target.open("the first")
         record = json.loads(store.content(bucket, "p/lock")) | change

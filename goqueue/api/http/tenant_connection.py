@@ -40,7 +40,7 @@ class TenantRequestReader(RequestReader):
 
     def __init__(self, server: ServerState, peer: str) -> None:
         self.share: TenantShare | None = None
-        """Of the tenant whose large body is being read."""
+        """The share of the tenant that sends the large body that is being read."""
         self._held_bytes = 0
         self._due_bytes = 0
         """The size at which chunks have grown enough, so that their time begins again."""
@@ -112,7 +112,7 @@ class TenantConnection(HttpConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._answer_share: TenantShare | None = None
-        """Of the tenant whose large answer the client has not taken yet."""
+        """The share of the tenant that has not taken its large answer yet."""
         self._waits = False
         super().connection_made(transport)
 

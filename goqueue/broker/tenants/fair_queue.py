@@ -25,7 +25,7 @@ class TenantQueue(Generic[T]):
         """Continues before new work begins: its requests hold memory."""
         self.new: deque[T] = deque()
         self.deficit = 0
-        """What is left of the quanta; negative while it is in debt."""
+        """The rest of the quanta; negative while it is in debt."""
         self.is_in_ring = False
         self.charged = 0
         """The cost of all that was done."""

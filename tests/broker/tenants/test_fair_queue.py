@@ -7,7 +7,7 @@ from goqueue.broker.tenants.fair_queue import FairQueue, TenantQueue
 
 QUANTUM = 10
 COSTS = st.lists(st.integers(1, 100), min_size=1, max_size=20)
-"""Of the pieces of work of a tenant, again and again."""
+"""Costs of the pieces of work of a tenant, repeated."""
 
 
 class Tenants:

@@ -29,7 +29,7 @@ class Oracles:
         self.committed_in: list[int] = []
         """The term in which each was committed."""
         self.confirmed: dict[tuple[NodeIdentity, int], int] = {}
-        """What followers have confirmed to the leader of a term."""
+        """The ends that followers have confirmed to the leader of a term."""
         self.contents: dict[tuple[int, int], tuple[int, int]] = {}
         """The value and the epoch before it, by offset and epoch: nowhere are there ever two."""
         self.saved: dict[tuple[NodeIdentity, int], NodeIdentity | None] = {}
