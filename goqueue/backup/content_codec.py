@@ -56,7 +56,7 @@ class ContentCodec:
     # --- objects ---
 
     def object_names(self, sha256: str) -> tuple[str, ...]:
-        """Return the names that the object of a piece may have in a new backup. A backup is encrypted as a whole, or not."""
+        """Return the names that an object may have in a new backup, which is encrypted as a whole or not at all."""
         key = self._encryption_key
         return (sha256, sha256 + _PACKED) if key is None else (key.object_name(sha256) + _SEALED,)
 

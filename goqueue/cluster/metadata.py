@@ -1,5 +1,7 @@
 """The records of the replicated log, and the state that they make: the same on all nodes up to the same offset."""
 
+from contextlib import suppress
+
 import msgspec
 
 from goqueue.cluster.messages import NodeIdentity
@@ -56,8 +58,6 @@ class ClusterState:
         self.voters: tuple[NodeIdentity, ...] = ()
         self.nodes: dict[str, tuple[NodeRegistered, int]] = {}
         """The registration of each node, with its broker epoch."""
-        self.unknown_records = 0
-        """Records that this version does not understand."""
 
     def apply(self, record: ClusterRecord, offset: int) -> None:
         match record:
@@ -72,9 +72,5 @@ class ClusterState:
         """Apply a committed message of the log. Control records belong to the log itself."""
         if message.flags & frame.CONTROL:
             return
-        try:
-            record = decode_cluster_record(message)
-        except msgspec.DecodeError:
-            self.unknown_records += 1
-        else:
-            self.apply(record, message.offset)
+        with suppress(msgspec.DecodeError):  # a later version has written it
+            self.apply(decode_cluster_record(message), message.offset)

@@ -74,8 +74,8 @@ def settings(url: str, **more: Any) -> BackupConfig:
 
 
 Fault = Callable[[str, str], str | int | None]
-"""Returns what happens to a request by its method and path: a status to answer instead, `cut` to end in the middle, `lost` to do it and not answer,
-`unconditional` to do it whatever is there."""
+"""Takes the method and the path of a request; returns a status to answer instead, `cut` to end in the middle, `lost` to
+do it and not answer, or `unconditional` to do it whatever is there."""
 
 
 class FaultyWay:

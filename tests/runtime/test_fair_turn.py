@@ -7,7 +7,7 @@ from goqueue.runtime.fair_turn import QUANTUM_NS, REQUEST_NS, SLICE_NS, FairTurn
 from tests.runtime.test_deferred import ended, on_a_loop
 
 COST_NS = 50_000
-"""Of each handler."""
+"""The time of each handler."""
 
 
 class Broker:
