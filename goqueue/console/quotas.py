@@ -36,6 +36,8 @@ def parse_quota(quota: str, text: str) -> int | Literal["unlimited"] | None:
         return None
     if text == UNLIMITED:
         return UNLIMITED
+    if quota.endswith(RATE):  # as it is shown
+        text = text.removesuffix("/s")
     if BYTES in quota:
         return parse_size(text)
     digits = text.replace(",", "")

@@ -26,7 +26,9 @@ def test_quotas_are_set_tested_shown_and_reset_and_usage_is_reported(tmp_path: P
             assert ask(broker.url, "POST", "/topics", {"name": f"{name}.t"}).status == 201
         planned = run("quota", "set", "a", "publish_rate_limit=2", "max_storage_bytes=10GiB", "--dry-run").out
         assert planned.split("\n")[1].split() == ["publish_rate_limit", "unlimited", "2/s", "would", "change"]
-        set_text = run("quota", "set", "a", "publish_rate_limit=2", "max-storage-bytes=10GiB", "--soft", "max_topics=1")
+        set_text = run(
+            "quota", "set", "a", "publish_rate_limit=2/s", "max-storage-bytes=10GiB", "--soft", "max_topics=1"
+        )
         assert [line.split()[-1] for line in set_text.out.splitlines()[1:]] == ["changed"] * 3
         assert "did you mean max_topics?" in run("quota", "set", "a", "max_topic=1", code=2).err
         assert "max_storage_bytes" in run("quota", "set", "a", "max_storage_bytes=big", code=2).err

@@ -287,8 +287,12 @@ class UsageRecorder:
     def _first_hour(self, tenant: str) -> UsageHour:
         """Begin the hour of a tenant that has none; there may have been a tenant with its id before."""
         begun, known = UsageHour(tenant=tenant, hour=self._hour), self.state.hours.get(tenant)
+        for (name, hour), one in self._over.items():
+            if name == tenant and (known is None or hour >= known.hour):
+                known = one
         if known is not None:  # it was deleted in this hour, or before
             begun = replace(known) if known.hour >= self._hour else _following(known, self._hour)
+            self._over.pop((tenant, begun.hour), None)
         self.hours[tenant] = begun
         return begun
 

@@ -336,7 +336,6 @@ def test_usage_of_an_hour_stays_when_its_tenant_is_deleted_and_made_again_after_
         life.running.publish(frames_of([b"x"] * 3), "acme.t")
         run_work(tenants.delete("acme"), life.running.flush)
         life.crash("synced")
-        assert sum(one.published_messages for one in life.hours("acme")) == 3 * round_number
         tenants = life.running.broker.tenants
         assert tenants is not None
         run_work(tenants.create(TenantRecord(id="acme", name="acme"), ""), life.running.flush)
