@@ -49,7 +49,9 @@ class Served:
         raise AssertionError(f"the broker did not start: {self.banner}")
 
     def kill(self) -> None:
-        self._end(SIGKILL)
+        """Kill it, unless it has ended."""
+        if self.process.returncode is None:
+            self._end(SIGKILL)
 
     def stop(self) -> tuple[int, str]:
         """As an operator does: the exit code, and what it said."""
@@ -68,5 +70,4 @@ class Served:
             raise
 
     def __exit__(self, *_: object) -> None:
-        if self.process.returncode is None:
-            self.kill()
+        self.kill()

@@ -9,9 +9,10 @@ import typer
 
 from goqueue.config import load
 from goqueue.console import exit_codes, terminal
+from goqueue.console.backups import progress_text
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.flags import expand_flags
-from goqueue.console.formatting import format_size_rate, format_to_second
+from goqueue.console.formatting import format_to_second
 from goqueue.console.positions import parse_time_flag
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, output_flags
@@ -68,11 +69,14 @@ class _ProgressLine:
             return
         self._shown = now
         rate = self._done / max(0.001, now - self._began)
-        left = format_duration(round((self._total - self._done) / rate)) if rate else "?"
-        share = 100 * self._done // self._total
-        terminal.show_status(
-            f"{self._what}: {share} % of {format_size(self._total)}, {format_size_rate(rate)}, {left} left"
-        )
+        left = (self._total - self._done) / rate if rate else None
+        found = {
+            "bytes_done": self._done,
+            "bytes_total": self._total,
+            "bytes_per_second": rate,
+            "seconds_left": left,
+        }
+        terminal.show_status(f"{self._what}: {progress_text(found)}")
 
     @property
     def seconds(self) -> float:

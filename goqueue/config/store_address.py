@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from goqueue.quantities import quoted
 
-SCHEMES = {"s3": "S3 and what is compatible", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
+SCHEMES = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
 _SEGMENT = re.compile(r"[A-Za-z0-9!_.*'()=+,-]{1,255}")
 

@@ -172,7 +172,9 @@ def test_restore_in_a_wrong_place_is_refused_with_what_to_do(tmp_path: Path) -> 
     ):
         refused = goqueue("restore", "--from", source, "--data-dir", path)
         assert (refused.code, sentence in refused.err, "hint: name " in refused.err) == (2, True, True), refused.err
-    assert f"{target} holds backups: it is no data directory" in goqueue("serve", "--data-dir", target).err
+    assert (
+        f"{target} holds backups: it is no data directory" in goqueue("serve", "--data-dir", target, "--port", "0").err
+    )
 
 
 def test_target_that_is_not_mounted_at_a_start_is_not_made_anew(tmp_path: Path) -> None:

@@ -70,8 +70,7 @@ class Broker:
         return self._served.url
 
     def kill(self) -> None:
-        if self._served.process.returncode is None:
-            self._served.kill()
+        self._served.kill()
 
     def publish(self) -> None:
         number = next(self._numbers)

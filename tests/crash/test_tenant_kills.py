@@ -40,8 +40,7 @@ class Broker:
         return self._served.url
 
     def kill(self) -> None:
-        if self._served.process.returncode is None:
-            self._served.kill()
+        self._served.kill()
 
     def restart(self) -> None:
         self.kill()

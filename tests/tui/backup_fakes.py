@@ -1,5 +1,7 @@
 """A broker with backups in every state, whose answers never change."""
 
+from typing import Any
+
 from goqueue.client import (
     BackupDamage,
     BackupInfo,
@@ -22,9 +24,9 @@ FAILED, RUNNING = "20251231T120000Z-3e33c2a9", "20251231T235930Z-4d44c2a9"
 _SENTENCES = [f"orders/{number}, segment 0: object {number:064x} is damaged" for number in range(5)]
 
 
-def backup(name: str, days: float, **told: object) -> BackupInfo:
+def backup(name: str, days: float, **told: Any) -> BackupInfo:
     """One that is complete, but for what is said otherwise."""
-    facts = {
+    facts: dict[str, Any] = {
         "state": "complete",
         "cut_at": at(-days * DAY),
         "finished_at": at(60 - days * DAY),
@@ -33,7 +35,7 @@ def backup(name: str, days: float, **told: object) -> BackupInfo:
         "new_bytes": 187_654_321,
         "logs": 57,
     }
-    return BackupInfo(id=name, **(facts | told))  # type: ignore[arg-type]
+    return BackupInfo(id=name, **(facts | told))
 
 
 def verified(days: float, problems: int = 0) -> BackupVerificationInfo:
