@@ -1,5 +1,6 @@
 """The configuration: where settings come from, and that every mistake is found and told."""
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -215,9 +216,16 @@ def test_a_variable_meant_for_a_setting_must_be_right(variable: str, value: str,
     assert problems(None, {variable: value}) == [f"{variable}: {problem}"]
 
 
-@pytest.mark.parametrize("name", ["SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "PORT_80_TCP_ADDR"])
+@pytest.mark.parametrize("name", ["SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "CONFIG", "PORT_80_TCP_ADDR"])
 def test_variables_of_other_programs_are_left_alone(name: str) -> None:
     assert load(None, {f"GOQUEUE_{name}": "x", "HOME": "/"}) == Config()
+
+
+@pytest.mark.parametrize("client", ["go", "typescript"])
+def test_variables_of_a_client_do_not_end_the_start_of_the_broker(client: str) -> None:
+    names = set(re.findall(r"GOQUEUE_[A-Z_]+", (ROOT / "clients" / client / "README.md").read_text(encoding="utf-8")))
+    assert "GOQUEUE_GRPC_ADDRESS" in names
+    assert load(None, dict.fromkeys(names, "127.0.0.1:9090")) == Config()
 
 
 def test_the_address_of_a_service_of_our_name_is_no_setting() -> None:

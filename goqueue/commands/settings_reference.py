@@ -170,8 +170,8 @@ together; the broker does not start with any.
 - In the environment: a variable for a setting that is empty, and a name that was evidently meant for a
   setting, such as `GOQUEUE_STORAGE_FLSH`. Other names that begin with `GOQUEUE_` are left alone:
   `GOQUEUE_SERVER`, `GOQUEUE_CONTEXT`, `GOQUEUE_API_KEY`, `GOQUEUE_API_KEY_FILE`, `GOQUEUE_CA_FILE`,
-  `GOQUEUE_CLIENT_CERT`, `GOQUEUE_CLIENT_KEY`, `GOQUEUE_TIMEOUT` and `GOQUEUE_OUTPUT` belong to
-  the client programs, and Kubernetes adds some of its own.
+  `GOQUEUE_CLIENT_CERT`, `GOQUEUE_CLIENT_KEY`, `GOQUEUE_CONFIG`, `GOQUEUE_GRPC_ADDRESS`, `GOQUEUE_TENANT`,
+  `GOQUEUE_TIMEOUT` and `GOQUEUE_OUTPUT` belong to clients, and Kubernetes adds some of its own.
 - Together: `storage.segment_age` must not be shorter than `storage.flush_interval` when `storage.flush` is
   `interval`, and `groups.max_retry_delay` not shorter than `groups.retry_delay`.
 """

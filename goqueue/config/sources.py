@@ -26,9 +26,10 @@ CLIENT_VARIABLES = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("SERVER", "CONTEXT", "API_KEY", "API_KEY_FILE", "CA_FILE", "CLIENT_CERT", "CLIENT_KEY", "TIMEOUT", "OUTPUT"),
+        *("CONFIG", "GRPC_ADDRESS", "TENANT"),
         *("BUILD_COMMIT", "BUILD_TIME"),
     )
-)  # used by goqueue-cli and goqueue-admin; the last two by `/version`
+)  # used by the client programs and the clients in other languages; the last two by `/version`
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
