@@ -25,7 +25,7 @@ export class Settler {
   ack(receipt: string): Promise<void> {
     return new Promise((resolve, reject) => {
       this.waiting.push({ receipt, resolve, reject });
-      this.running ??= this.run().finally(() => (this.running = undefined));
+      this.running ??= this.run();
     });
   }
 
@@ -40,7 +40,7 @@ export class Settler {
       const some = this.waiting.splice(0, RECEIPTS_MAX);
       const request = { receiptHandles: some.map((one) => one.receipt) };
       try {
-        // Messages that were settled may be acked again, so a call whose answer was lost is repeated.
+        // An ack of which the answer was lost is repeated.
         const answer = await this.connection.call(AckServiceService.batchAck, request, { repeatable: true });
         const failures = new Map((answer.failures ?? []).map((one) => [one.receiptHandle, one.error]));
         for (const { receipt, resolve, reject } of some) {
@@ -53,6 +53,7 @@ export class Settler {
         for (const { reject } of some) reject(error);
       }
     }
+    this.running = undefined; // in the same turn as the check, so that no ack comes between them
   }
 
   /** Return whether it will be delivered again; false if it is in the dead-letter queue now. */

@@ -112,7 +112,7 @@ export class TopicSender {
 
   add(entry: Entry): void {
     this.place(entry);
-    this.running ??= this.run().finally(() => (this.running = undefined));
+    this.running ??= this.run();
   }
 
   /** Use another identity, whose sequences begin at 0. */
@@ -160,6 +160,7 @@ export class TopicSender {
       let request = this.seal(this.identity);
       while (request.length > 0) request = await this.attempt(request);
     }
+    this.running = undefined; // in the same turn as the check, so that no message comes between them
   }
 
   private async unidentified(error: GoQueueError): Promise<void> {

@@ -157,6 +157,17 @@ test("group member acks, nacks, rejects and extends, and hears of its assignment
   assert.equal(offsets?.reduce((sum, one) => sum + Math.max(one.offset ?? 0, 0), 0), 4);
 });
 
+test("ack right after an ack is sent, and fails for a message that is settled", async () => {
+  const topic = await newTopic();
+  for (const value of ["first", "second"]) await client.publish(topic, { value });
+  for await (const [first, second] of client.group("acked-again", topic).batches()) {
+    await first?.ack();
+    await second?.ack();
+    await assert.rejects(first?.ack() as Promise<void>, { code: "lease_expired" });
+    break;
+  }
+});
+
 test("second member gets its share, and the messages of one that leaves", async () => {
   const topic = await newTopic(4);
   const first = client.group("sharing", topic);
