@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_type_hints
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from goqueue.api.access import UNRESTRICTED, Access
 from goqueue.api.dialect import OWN, Dialect
@@ -95,6 +96,8 @@ class Endpoint:
     """Whether it is an administrative change, which is audited. Reading keys and rules needs the same right."""
     is_guarded: bool = field(init=False)
     """Whether it may wait long, or is an administrative change."""
+    is_body_optional: bool = field(init=False)
+    """Whether a POST may have no body: no field of it is required."""
     arguments: "Callable[[ApiCall], tuple[Any, ...]]" = field(init=False)
     """Returns the query and the body, if the handler names them."""
     charge: "Callable[[ApiCall, TenantMeter, Awaitable[Any]], Awaitable[Any]] | None" = None
@@ -109,6 +112,7 @@ class Endpoint:
                 object.__setattr__(self, name, kinds.get(name))
         object.__setattr__(self, "is_change", self.method != "GET" and self.permission.changes_broker)
         object.__setattr__(self, "is_guarded", self.waits or self.is_change)
+        object.__setattr__(self, "is_body_optional", self.method == "POST" and _has_no_required_field(self.body))
         object.__setattr__(self, "arguments", _ARGUMENTS["query" in kinds, "body" in kinds])
 
 
@@ -123,6 +127,10 @@ _ARGUMENTS: "dict[tuple[bool, bool], Callable[[ApiCall], tuple[Any, ...]]]" = {
 
 def _is_struct(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def _has_no_required_field(kind: Any) -> bool:
+    return _is_struct(kind) and not any(one.required for one in fields(kind))
 
 
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")

@@ -159,7 +159,7 @@ def _operation(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if row.body is not None or row.frames:
-        operation["requestBody"] = {"required": True, "content": _body(row, schemas)}
+        operation["requestBody"] = {"required": not row.is_body_optional, "content": _body(row, schemas)}
     return operation
 
 

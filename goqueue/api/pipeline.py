@@ -128,6 +128,8 @@ class RequestPipeline:
         """Return the body of a request, or a coroutine that decodes it."""
         if request.body and request.headers.get("content-type") != JSON:
             _check_content_type(row, request)
+        if row.body is not None and row.is_body_optional and not request.body:
+            return row.body()
         return None if row.body is None else self._bodies.decode(row, request.body)
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from msgspec import Meta
 from openapi_spec_validator import validate
 
-from goqueue.api.endpoint import Endpoint
+from goqueue.api.endpoint import Endpoint, Method
 from goqueue.api.fields import Duration, Time
 from goqueue.api.openapi import openapi_document
 from goqueue.api.permissions import Permission
@@ -30,6 +30,10 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
 
 class Batch(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[list[Message], Meta(min_length=1)]
+
+
+class Hint(msgspec.Struct, forbid_unknown_fields=True):
+    text: str = ""
 
 
 class Stored(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,6 +140,17 @@ def test_a_type_that_is_only_a_query_is_no_component() -> None:
 
 def test_a_body_may_be_json_or_frames() -> None:
     assert set(PUBLISHING["requestBody"]["content"]) == {"application/json", FRAMES}
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "is_required"), [("POST", Batch, True), ("POST", Hint, False), ("PUT", Hint, True)]
+)
+def test_a_body_is_required_unless_a_post_may_leave_all_its_fields_out(
+    method: Method, kind: type, is_required: bool
+) -> None:
+    row = Endpoint(method, "/", handler, "Take a body", tag="health", body=kind)
+    (made,) = openapi_document([row], "1.2.3")["paths"]["/"].values()
+    assert made["requestBody"]["required"] == is_required
 
 
 def test_an_answer_may_be_json_text_bytes_or_nothing() -> None:

@@ -93,7 +93,7 @@ def test_header_selects_a_world_where_keys_are_not_checked(tmp_path: Path) -> No
         assert do("GET", "/topics") == (200, {"topics": ["a.orders", "b.orders"]})
         assert do("GET", "/topics/b.orders", tenant="a")[0] == 404
         assert do("GET", "/topics", tenant="c")[0] == 404
-        do("POST", "/admin/tenants/a/suspend", {})
+        assert do("POST", "/admin/tenants/a/suspend")[0] == 200, "none of its fields is required"
         assert do("POST", "/topics/orders/messages", {"messages": [{"value": "x"}]}, "a")[0] == 403
         assert do("POST", "/topics/orders/messages", {"messages": [{"value": "x"}]}, "b")[0] == 200
         assert do("GET", "/admin/tenants/a/topics")[1] == {
