@@ -148,7 +148,7 @@ class Raft(RaftState):
         self._send(source, VoteAnswer(term, granted, asked.pre_vote))
 
     def _defends_leader(self, now_ns: int) -> bool:
-        return self.is_leader or (self.leader is not None and now_ns - self._heard_ns < self.settings.election_ns)
+        return self.is_leader or now_ns - self._heard_ns < self.settings.election_ns
 
     def _may_vote(self, candidate: NodeIdentity) -> bool:
         return self.vote.candidate in (None, candidate)
@@ -171,7 +171,7 @@ class Raft(RaftState):
         if not self._has_majority(self._grants):
             return
         self.role, self.leader, self._elected_ns = "leader", self.me, now_ns
-        self._successor = None
+        self._successor, self._has_offered = None, False
         self._fast_until_ns = 0
         self.progress = {peer: FollowerProgress(self.log.end, 0) for peer in (*self.others, *sorted(self.observers))}
         self._epoch_start = self.log.end
@@ -207,13 +207,17 @@ class Raft(RaftState):
     def _hand_over(self, follower: NodeIdentity) -> None:
         is_successor = self._successor is not None and self._successor[0] == follower
         if is_successor and self.progress[follower].match == self.log.end:
-            self._send(follower, TimeoutNow(self.term))
+            self._offer(follower)
+
+    def _offer(self, follower: NodeIdentity) -> None:
+        self._has_offered = True
+        self._send(follower, TimeoutNow(self.term))
 
     def _resign_for_stall(self, now_ns: int) -> None:
         self._resigned_ns = now_ns
         target = self.transfer(now_ns)
         if target is not None:
-            self._send(target, TimeoutNow(self.term))
+            self._offer(target)
             self._follow(self.term, None, now_ns)
 
     def _on_timeout_now(self, source: NodeIdentity, message: TimeoutNow, now_ns: int) -> None:

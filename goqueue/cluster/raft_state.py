@@ -88,7 +88,7 @@ class RaftState:
         """Messages that wait until the vote is saved."""
         self._grants: set[NodeIdentity] = set()
         self._heard_ns = now_ns
-        """When the leader was heard. A voter may have confirmed a lease just before it started."""
+        """When a leader was heard. A voter may have confirmed a lease just before it started."""
         self._timeout_ns = self._random_timeout()
         self._deadline_ns = now_ns + self._timeout_ns
         self._fast_until_ns = 0
@@ -102,6 +102,8 @@ class RaftState:
         self._resigned_ns = -settings.resignation_ns
         self._successor: tuple[NodeIdentity, int] | None = None
         """Who takes over, and until when that is waited for."""
+        self._has_offered = False
+        """Whether a successor was asked to take over in this term, which it may do at any time."""
 
     @property
     def term(self) -> int:
@@ -117,8 +119,14 @@ class RaftState:
         return self.is_leader and self.commit > self._epoch_start and self._successor is None
 
     def has_lease(self, now_ns: int) -> bool:
-        """Return whether no other leader can have been elected until now. To be asked when an answer leaves."""
-        return self.is_leader and now_ns - self._quorum_heard_ns(now_ns) < self.settings.election_ns * 4 // 5
+        """Return whether no later leader can have been elected until now. To be asked when an answer leaves.
+
+        Voters that were `refused` by this node's address may elect earlier, although its process runs: a network that
+        resets connections looks like that.
+        """
+        if not self.is_leader or self._has_offered:
+            return False
+        return now_ns - self._quorum_heard_ns(now_ns) < self.settings.election_ns * 4 // 5
 
     def deadline(self) -> int:
         """Return when `tick` is due."""

@@ -128,6 +128,7 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         f"{format_size(sum(log.size for log in logs))}",
         *([] if daemon.registry_address is None else [f"schemas     {daemon.registry_address}"]),
         *([] if daemon.rpc_address is None else [f"gRPC        {daemon.rpc_address}"]),
+        *_cluster(daemon),
         *_tls(daemon),
         *_authentication(daemon),
         f"durability  every message is synced {synced}",
@@ -142,6 +143,14 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         ),
         "^C stops",
     ]
+
+
+def _cluster(daemon: "Daemon") -> list[str]:
+    member = daemon.service.context.cluster
+    if member is None:
+        return []
+    peers = ", ".join(sorted(member.settings.peers))
+    return [f"cluster     node {member.settings.node}, elects with {peers}; topics are not replicated"]
 
 
 def _tls(daemon: "Daemon") -> list[str]:

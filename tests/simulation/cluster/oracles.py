@@ -60,6 +60,10 @@ class Oracles:
         self.require(node.me in self.universe.voters, f"{node.me} leads and has no vote")
         electors = sum(self.saved.get((one, change.term)) == node.me for one in self.universe.voters)
         self.require(electors >= self.majority, f"{node.me.node} leads term {change.term} without saved votes")
+        for other in self.universe.up:
+            is_earlier = other.raft is not None and other.raft.term < change.term
+            has_lease = is_earlier and other.raft is not None and other.raft.has_lease(other.clock())
+            self.require(not has_lease, f"{other.me.node} has a lease when {node.me.node} is elected")
         count = bisect_right(self.committed_in, change.term)
         complete = len(node.entries) >= count and (not count or node.entries[count - 1] == self.committed[count - 1])
         self.require(complete, f"{node.me.node} leads term {change.term} and lacks what is committed")

@@ -32,7 +32,8 @@ def cause_chaos(universe: Universe) -> None:
     if universe.has_brief_leaders:
         universe.sync_ns = 100 * MS
     if universe.has_late_copies:
-        universe.doubling, universe.late, universe.is_ordered = 0.3, 0.2, False
+        universe.doubling, universe.late, universe.is_ordered = 0.9, 0.1, False
+        universe.sync_ns = 5 * MS
     while universe.now < end:
         universe.run(round(random.expovariate(1) * _STEP_NS))
         leaders = universe.leaders()

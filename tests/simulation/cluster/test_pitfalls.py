@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 
 import pytest
 
+from goqueue.cluster.messages import Send, VoteAnswer, VoteRequest
 from tests.simulation.cluster.plan import agree, restore_links, settle
 from tests.simulation.cluster.universe import ELECTION, MS, SECOND, SimulatedNode, Universe
 
@@ -251,6 +252,27 @@ def test_leader_in_a_minority_has_no_lease_before_another_is_elected() -> None:
     assert universe.run(10 * ELECTION, until=has_another)
     assert leader.raft is not None
     assert not leader.raft.has_lease(leader.clock())
+
+
+def test_voter_that_restarts_grants_no_vote_while_a_lease_that_it_confirmed_may_hold() -> None:
+    universe, leader = cluster()
+    voter, candidate = others(universe, leader)
+    asked = VoteRequest(1000, 999, 999, pre_vote=True)
+    voter.crash()
+    voter.start()
+    assert voter.raft is not None
+
+    def is_granted() -> bool:
+        assert voter.raft is not None
+        voter.raft.receive(candidate.me, asked, voter.clock())
+        answers = [one.message for one in voter.raft.effects if isinstance(one, Send)]
+        voter.raft.effects.clear()
+        return any(isinstance(one, VoteAnswer) and one.granted for one in answers)
+
+    assert not is_granted()
+    isolate(universe, voter)
+    universe.run(ELECTION * 11 // 10)
+    assert is_granted()
 
 
 def test_clean_stop_hands_over_without_an_election_timeout() -> None:

@@ -1,0 +1,158 @@
+"""The replicated log on a disk: what a leader appends, a follower stores byte for byte, and what is cut back."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from goqueue.cluster.messages import Append
+from goqueue.cluster.metadata import ClusterCreated, NodeLeft, NodeRegistered, encode_cluster_record
+from goqueue.runtime.cluster.cluster_log import CLUSTER_LOG, ClusterLog, check_append
+from goqueue.storage.disk import SystemDisk
+from goqueue.storage.store import Store
+from goqueue.testing.clock import ManualClock
+
+
+class Node:
+    """A log without a flusher's thread: `flush` makes it durable."""
+
+    def __init__(self, path: Path, *, is_new: bool = True) -> None:
+        self.clock = ManualClock()
+        self.reports = 0
+        self.store = Store.open(SystemDisk(), str(path), self.clock, owner="test")
+        self.log = ClusterLog(self.store, SystemDisk(), self._report, is_new=is_new)
+
+    def _report(self) -> None:
+        self.reports += 1
+        self.log.index.durable_end = self.log.log.durable_end
+
+    def lead(self, epoch: int) -> None:
+        base = self.log.log.next_offset
+        self.log.begin_epoch(epoch, "n1", self.clock.now_ns())
+        self.log.index.extend(base + 1, ((epoch, base),))
+
+    def append(self, *names: str) -> None:
+        for name in names:
+            self.clock.advance(1)
+            count = self.log.append(encode_cluster_record(NodeLeft(name, 0)))
+            self.log.index.extend(self.log.index.end + count)
+
+    def sent(self, base: int, end: int) -> Append:
+        """Return what a leader sends of this range."""
+        index = self.log.index
+        rows, content = index.rows_between(base, end), self.log.content(base, end)
+        return Append(index.last_epoch, index.epoch_before(base), base, end, rows, 0, 0, content)
+
+    def receive(self, append: Append) -> None:
+        assert check_append(append) is None
+        self.log.store(append)
+        self.log.index.extend(append.end, append.epochs)
+
+    @property
+    def bytes(self) -> bytes:
+        return (Path(self.log.log.directory) / f"{0:020}.log").read_bytes()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Callable[[str], Node]:
+    return lambda name: Node(tmp_path / name)
+
+
+def test_follower_has_the_same_bytes_in_whatever_pieces_they_come(node: Callable[[str], Node]) -> None:
+    leader = node("a")
+    leader.lead(1)
+    leader.append(*"abcdefg")
+    for number, pieces in enumerate(([0, 8], [0, 1, 2, 8], [0, 5, 6, 7, 8])):
+        follower = node(f"b{number}")
+        for base, end in pairwise(pieces):
+            follower.receive(leader.sent(base, end))
+        follower.store.flush()
+        leader.store.flush()
+
+        assert follower.bytes == leader.bytes
+        assert follower.log.log.epochs.last == 1
+
+
+def test_content_is_sent_before_it_is_synced_and_after_a_restart(node: Callable[[str], Node], tmp_path: Path) -> None:
+    leader = node("a")
+    leader.lead(1)
+    leader.append("x", "y", "z")
+    before = leader.sent(1, 3)
+    leader.store.flush()
+    leader.store.close()
+
+    again = Node(tmp_path / "a", is_new=False)
+
+    assert again.log.index.rows == [(1, 0)]
+    assert again.sent(1, 3).content == before.content
+    again.append("more")
+    assert again.sent(0, 5).content == again.sent(0, 2).content + again.sent(2, 5).content
+
+
+def test_log_that_was_cut_back_takes_the_history_of_another_leader(node: Callable[[str], Node]) -> None:
+    old, new = node("a"), node("b")
+    old.lead(1)
+    old.append("shared")
+    new.receive(old.sent(0, 2))
+    old.append("lost-1", "lost-2")
+    old.store.flush()
+    new.lead(2)
+    new.append("kept")
+
+    old.log.truncate(2)
+    old.log.index.cut(2)
+    old.receive(new.sent(2, 4))
+    old.store.flush()
+    new.store.flush()
+
+    assert old.bytes == new.bytes
+    assert old.log.log.epochs.last == 2
+
+
+def test_state_follows_from_what_is_committed(node: Callable[[str], Node]) -> None:
+    leader = node("a")
+    leader.lead(1)
+    for record in (ClusterCreated("c1", (), 1), NodeRegistered("n2", "d", "i", "http://n2", "", "1", 2)):
+        leader.log.append(encode_cluster_record(record))
+    leader.append("n2")
+
+    leader.log.apply_to(3)
+
+    assert (leader.log.state.cluster_id, leader.log.state.nodes["n2"][1]) == ("c1", 2)
+    leader.log.apply_to(4)
+    assert leader.log.state.nodes == {}
+
+
+def test_append_that_is_not_what_it_says_is_refused(node: Callable[[str], Node]) -> None:
+    leader = node("a")
+    leader.lead(1)
+    leader.append("x", "y")
+    whole = leader.sent(0, 3)
+
+    def changed(base: int = 0, end: int = 3, epochs: tuple[tuple[int, int], ...] = ((1, 0),), cut: int = 0) -> Append:
+        content = whole.content[: len(whole.content) - cut]
+        return Append(1, 0, base, end, epochs, 0, 0, content)
+
+    assert check_append(changed()) is None
+    assert check_append(changed(end=4)) is not None
+    assert check_append(changed(base=1, end=4)) is not None
+    assert check_append(changed(epochs=())) is not None
+    assert check_append(changed(epochs=((2, 0),))) is not None
+    assert check_append(changed(cut=1)) is not None
+    flipped = bytearray(whole.content)
+    flipped[-1] ^= 1
+    assert check_append(Append(1, 0, 0, 3, ((1, 0),), 0, 0, bytes(flipped))) is not None
+
+
+def test_new_node_begins_with_an_empty_log(tmp_path: Path) -> None:
+    """A restored backup has the log of another node, and no note of who that was."""
+    former = Node(tmp_path / "a")
+    former.lead(1)
+    former.store.flush()
+    former.store.close()
+
+    again = Node(tmp_path / "a", is_new=True)
+
+    assert again.store.logs[CLUSTER_LOG].next_offset == 0
+    assert again.log.index.rows == []
