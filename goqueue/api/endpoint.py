@@ -220,7 +220,7 @@ class ApiCall:
     walked: dict[int, Frames] | None = None
     """The frames in the body by the number of their section, if charges have looked for them."""
     charged_bytes: int | None = None
-    """Of one message that was charged, and is given back if it is not stored."""
+    """The size of the one message that was charged; it is given back if the message is not stored."""
     messages_max: int | None = None
     """How many messages the quotas of the tenant let a read hand out; None: any number."""
 

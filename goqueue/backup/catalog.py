@@ -28,7 +28,7 @@ class BackupSummary:
     is_locked: bool = False
     """Whether that is for want of a key."""
     key_id: str = ""
-    """Of the key that it is encrypted with; empty without encryption."""
+    """The id of the key that it is encrypted with; empty without encryption."""
     verified_ns: int | None = None
     problems: int = 0
     """Found by the last verification."""

@@ -62,11 +62,11 @@ class BackupProgress:
 
     bytes_total: int = 0
     bytes_done: int = 0
-    """Of those that were copied or need not be."""
+    """Bytes that were copied or need not be."""
     bytes_unchanged: int = 0
-    """Of all that are not read, as the newest backup has them; expected until their segment was looked at."""
+    """Bytes that are not read, as the newest backup has them; expected until their segment was looked at."""
     bytes_copied: int = 0
-    """Of the others."""
+    """Bytes that were read, and that the target has now."""
     new_bytes: int = 0
     new_objects: int = 0
     damages: int = 0

@@ -87,12 +87,12 @@ class Manifest(msgspec.Struct, frozen=True):
     format: Literal[1]
     id: str
     version: str
-    """Of the GoQueue that made it."""
+    """The version of GoQueue that made it."""
     cut_ns: int
     """The moment of the cut."""
     finished_ns: int
     new_bytes: int
-    """Of the objects that this backup added to its target, as they are stored."""
+    """The size of the objects that this backup added to its target, as they are stored."""
     new_objects: int
     logs: tuple[LogEntry, ...]
     unavailable: dict[str, str]

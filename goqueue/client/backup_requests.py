@@ -18,7 +18,7 @@ class BackupProgressInfo(msgspec.Struct, frozen=True, kw_only=True):
     bytes_total: int
     bytes_done: int
     bytes_per_second: float
-    """Of what had to be read, on average."""
+    """The average rate at which what had to be read was read."""
     seconds_left: float | None = None
     """None until it can be told."""
 

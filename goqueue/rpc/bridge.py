@@ -54,11 +54,11 @@ class Exchange:
     def __init__(self, request: HttpRequest, answer: "asyncio.Future[HttpResponse]") -> None:
         self.request = request
         self.answer = answer
-        """Of the listener's loop."""
+        """Belongs to the loop of the listener."""
         self.pending: asyncio.Future[HttpResponse] | Deferred[HttpResponse] | None = None
-        """Of the broker's loop."""
+        """Belongs to the loop of the broker."""
         self.held_bytes = 0
-        """Of a large answer that the client has not taken."""
+        """The size of a large answer that the client has not taken."""
 
 
 class LoopBridge:

@@ -81,13 +81,13 @@ class CallSession:
         self._headers = {name: value for name, value in metadata if name in _TAKEN_OVER and isinstance(value, str)}
         given = next((value for name, value in metadata if name == _REQUEST_ID), None)
         self.id = given if isinstance(given, str) and is_sane_id(given) else bridge.state.new_id()
-        """Of all requests of the call."""
+        """The id of all requests of the call."""
         if self.id == given:
             context.set_trailing_metadata(((_REQUEST_ID, self.id),))
         self.peer = _peer(context.peer())
         self._certificate = _certificate(context.auth_context()) if bridge.has_certificates else None
         self.number = 0
-        """Of the calls of a listener."""
+        """The number of the call among those of its listener."""
         self.changes = 0
         """Requests under way that change something."""
         self.ending: CallFailure | None = None

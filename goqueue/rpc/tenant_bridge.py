@@ -8,6 +8,7 @@ from typing import Any
 
 from goqueue.api.http.error_responses import error_response
 from goqueue.api.http.message import HttpResponse
+from goqueue.broker.tenants.memory import TenantMemory
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.errors import BrokerOverloaded
 from goqueue.limits import TENANT_BODY_BYTES
@@ -21,7 +22,7 @@ class TenantExchange(Exchange):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.memory: Any = None
+        self.memory: TenantMemory | None = None
         self.request_bytes = 0
 
 
@@ -34,7 +35,7 @@ class TenantLoopBridge(LoopBridge):
         super().__init__(*given, has_certificates=has_certificates)
         self._meters = meters
         self._calls: Counter[str] = Counter()
-        """By address of the client. Of the listener's thread."""
+        """Calls under way by address of the client. Only the thread of the listener uses it."""
 
     # --- on the listener's loop ---
 

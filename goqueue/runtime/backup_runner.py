@@ -49,14 +49,14 @@ class BackupRun:
     """A backup or a verification of this process."""
 
     id: str
-    """Of the backup."""
+    """The id of the backup."""
     kind: Literal["backup", "verification", "restore"]
     began_ns: int
     throttle: Throttle
     state: RunState = "running"
     problem: str | None = None
     progress: BackupProgress | None = None
-    """Of a backup, once its cut was taken."""
+    """The progress of a backup, once its cut was taken."""
     verification: Verification | None = None
     topic: str = ""
     """The name that a restored topic gets."""

@@ -17,4 +17,4 @@ class RuntimeSettings:
     has_tenants: bool = False
     """Whether the log of tenants is opened."""
     tenant_memory_bytes: int = IN_FLIGHT_BYTES * TENANT_MEMORY_PERCENT // 100
-    """Of large requests and answers of one tenant."""
+    """The most bytes that large requests and answers of one tenant hold."""

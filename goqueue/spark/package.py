@@ -23,11 +23,11 @@ from goqueue.errors import PathInvalid, SparkUnavailable
 from goqueue.quantities import quoted
 
 LIBRARIES = ("crc32c", "httptools", "mmh3", "msgspec", "numpy", "pyarrow", "zstandard")
-"""What the code that runs on executors imports; what these require comes along."""
+"""Libraries that the code on executors imports; those that they require come along."""
 SCHEMA_LIBRARIES = ("jsonschema-rs", "protobuf")
-"""What typed columns need besides, where it is installed."""
+"""Further libraries for typed columns, where they are installed."""
 BACKUP_LIBRARIES = ("cryptography", "obstore")
-"""What encrypted backups and those in object stores need besides, where it is installed."""
+"""Further libraries for backups that are encrypted or in object stores, where they are installed."""
 
 UNPACKED = "goqueue-packages"
 """The directory beside an executor's work that the archive is unpacked in."""

@@ -90,7 +90,7 @@ class UsageRecorder:
         self._published = PublishedCounter(self.state, topics, tenants, self._append, self._first_unrecorded)
         self._deliveries = DeliveryCounter(groups, lambda name: name in tenants.tenants)
         self._delivered: dict[str, tuple[int, int]] = {}
-        """What the groups of each tenant were given since the start, as of the last sample."""
+        """Messages and bytes that the groups of each tenant were given since the start, as of the last sample."""
         self._delivered_ends: tuple[int, ...] = ()
         """The ends of the group logs up to which the hours have all deliveries."""
         self.hours: dict[str, UsageHour] = {}
@@ -100,7 +100,7 @@ class UsageRecorder:
         self._hour = 0
         self._last: dict[str, _LastSample] = {}
         self.rates: dict[str, dict[str, float]] = {}
-        """Of the last seconds, by tenant and kind of quota."""
+        """Rates of the last seconds, by tenant and kind of quota."""
         self._changed: set[str] = set()
         """Tenants whose usage differs from what is recorded."""
         self._is_refused = False

@@ -48,7 +48,7 @@ class Life:
         self.gone: Counter[tuple[str, str]] = Counter()
         """Messages and bytes that were deleted, counted in their logs."""
         self.leases: dict[tuple[int, int], LeasesGranted] = {}
-        """What groups were given, by group log and offset, as far as it has been durable."""
+        """Deliveries to groups that were durable, by group log and offset."""
         self.lives = 0
         assert self.running.broker.tenants is not None
         for tenant in TENANTS:
