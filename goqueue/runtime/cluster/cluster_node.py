@@ -125,8 +125,7 @@ class ClusterNode:
                 timer.cancel()
         await self.network.stop()
         self._proposals.refuse()
-        raft, self.raft = self.raft, None
-        del raft
+        self.raft = None
         await self._loop.run_in_executor(None, self._threads.shutdown)
 
     async def _wait_until_deposed(self) -> None:
