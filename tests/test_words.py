@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml"}
+SUFFIXES = {".go", ".md", ".proto", ".py", ".toml", ".ts", ".yaml", ".yml"}
 
 # Each refused word with the one to use.
 REFUSED = {
@@ -16,6 +16,7 @@ REFUSED = {
     r"notary|courier|attendant|runners? of errands|errands?": "runner",
     r"postm[ae]n": "delivery",
     r"undertakers?|bur(y|ied|ies|ying|ials?)|graves?": "move to the dead-letter queue",
+    r"obituar(y|ies)|narrators?": "how a process ended, the thread that reads its output",
     r"guests?|desks?": "connection, server state",
     r"pledges?|pledging": "offset commit in a transaction",
     r"lenders?|lend|lends|lent|lending": "lease",
