@@ -1,7 +1,7 @@
 /** One stream of batches: a request at a time, each with its response. */
 import type { ClientDuplexStream } from "@grpc/grpc-js";
 import type { Connection } from "./connection.js";
-import { errorOfCall, GoQueueError } from "./errors.js";
+import { errorOfCall, GoQueueError, wasNeverSent } from "./errors.js";
 import {
   type PublishBatchRequest,
   type PublishBatchResponse,
@@ -40,20 +40,22 @@ export class BatchStream {
       this.pending = undefined;
       pending?.resolve(answer);
     });
-    stream.on("error", (failure) => this.end(stream, errorOfCall(failure)));
+    stream.on("error", (failure) => this.end(stream, errorOfCall(failure), !wasNeverSent(failure)));
     stream.on("end", () => {
       this.end(stream, new GoQueueError("broker_unreachable", "the broker has ended the stream"));
     });
     return stream;
   }
 
-  private end(stream: ClientDuplexStream<PublishBatchRequest, PublishBatchResponse>, error: GoQueueError): void {
+  private end(
+    stream: ClientDuplexStream<PublishBatchRequest, PublishBatchResponse>, error: GoQueueError, unsure = true,
+  ): void {
     if (stream !== this.stream) return;
     this.stream = undefined;
     stream.cancel();
     const pending = this.pending;
     this.pending = undefined;
-    pending?.reject(new GoQueueError(error.code, error.message, { ...error, unsure: true }));
+    pending?.reject(new GoQueueError(error.code, error.message, { ...error, unsure }));
   }
 
   close(): void {

@@ -47,6 +47,8 @@ export interface Method<Q, A> {
 
 const FIRST_DELAY_MS = 50;
 const LONGEST_DELAY_MS = 5000;
+/** The time that is kept for the last of repeated calls. */
+const LAST_TRY_MS = 100;
 
 /** Exponential backoff with full jitter; never less than the broker asked for. */
 export class Backoff {
@@ -71,6 +73,10 @@ export class Connection {
   constructor(options: ClientOptions) {
     this.timeoutMs = options.timeoutMs ?? 30_000;
     const address = options.address ?? process.env.GOQUEUE_GRPC_ADDRESS ?? "127.0.0.1:9090";
+    if (/^https?:/.test(address)) {
+      const hint = "it is HOST:PORT of the broker's gRPC listener, as in 127.0.0.1:9090";
+      throw new GoQueueError("request_invalid", `the address ${address} is a URL of HTTP`, { hint });
+    }
     const key = options.apiKey ?? environmentKey();
     if (key) this.metadata.set("authorization", `Bearer ${key}`);
     const tenant = options.tenant ?? process.env.GOQUEUE_TENANT;
@@ -91,14 +97,18 @@ export class Connection {
   async call<Q, A>(method: Method<Q, A>, request: Q, options: CallOptions & { repeatable?: boolean } = {}): Promise<A> {
     const deadline = Date.now() + (options.timeoutMs ?? this.timeoutMs);
     const backoff = new Backoff();
+    let unsure = false;
     for (;;) {
       try {
         return await this.callOnce(method, request, deadline, options.signal);
       } catch (failure) {
         const error = errorOfCall(failure);
-        const delay = backoff.next(error);
-        if (!options.repeatable || !error.isTransient || Date.now() + delay >= deadline || this.closed) throw error;
-        await pause(delay, options.signal);
+        unsure ||= error.unsure;
+        const left = deadline - LAST_TRY_MS - Date.now();
+        if (!options.repeatable || !error.isTransient || left <= (error.retryAfterMs ?? 0) || this.closed) {
+          throw unsure === error.unsure ? error : new GoQueueError(error.code, error.message, { ...error, unsure, cause: error });
+        }
+        await pause(Math.min(backoff.next(error), left), options.signal);
       }
     }
   }

@@ -92,8 +92,19 @@ export function errorOfCall(failure: unknown): GoQueueError {
     if (hint) fields.hint = hint;
     return new GoQueueError(info.reason as ErrorCode, found.details ?? "", fields);
   }
-  fields.unsure = found.code !== status.UNAUTHENTICATED && found.code !== status.PERMISSION_DENIED;
-  return new GoQueueError(BY_STATUS[found.code] ?? "unknown", found.details ?? "the call failed", fields);
+  if (wasNeverSent(found)) {
+    fields.hint = "is a broker running there, with --grpc-port? The option address or GOQUEUE_GRPC_ADDRESS names another one";
+  } else {
+    fields.unsure = found.code !== status.UNAUTHENTICATED && found.code !== status.PERMISSION_DENIED;
+  }
+  const message = (found.details || "the call failed").replace(/\. Resolution note: $/, "");
+  return new GoQueueError(BY_STATUS[found.code] ?? "unknown", message, fields);
+}
+
+/** Return whether a call failed since there was no connection; gRPC says so by text only. */
+export function wasNeverSent(failure: unknown): boolean {
+  const { code, details = "" } = failure as Partial<ServiceError>;
+  return code === status.UNAVAILABLE && /^(No connection established|Name resolution failed)/.test(details);
 }
 
 function readDetails(metadata: Metadata | undefined, fields: ErrorFields): ErrorInfo | undefined {

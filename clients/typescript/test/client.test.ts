@@ -271,9 +271,22 @@ test("error has the code, hint and fields of the broker", async () => {
   await assert.rejects(client.publish(topic, { value: "x", partition: 9 }), { code: "partition_not_found" });
   await assert.rejects(client.publish(topic, { value: Buffer.alloc(2 << 20) }), { code: "message_too_large" });
   await assert.rejects(client.topics.list({ signal: AbortSignal.abort() }), { code: "cancelled" });
-  const nowhere = new Client({ address: "127.0.0.1:1", timeoutMs: 300 });
-  await assert.rejects(nowhere.topics.list(), (error: GoQueueError) => error.isTransient);
+});
+
+test("error of a broker that cannot be reached says so after the time of the call, and what to do", async () => {
+  const nowhere = new Client({ address: "127.0.0.1:1", timeoutMs: 400 });
+  for (const call of [() => nowhere.topics.list(), () => nowhere.publish("orders", { value: "x" })]) {
+    const begun = performance.now();
+    await assert.rejects(call, (error: GoQueueError) => {
+      assert.equal(error.code, "broker_unreachable");
+      assert.match(error.message, /ECONNREFUSED 127\.0\.0\.1:1$/);
+      assert.match(error.hint ?? "", /GOQUEUE_GRPC_ADDRESS/);
+      return error.isTransient && !error.unsure;
+    });
+    assert.ok(performance.now() - begun >= 290);
+  }
   await nowhere.close();
+  assert.throws(() => new Client({ address: "http://127.0.0.1:9" }), { code: "request_invalid", hint: /HOST:PORT/ });
 });
 
 test("key and TLS are presented", async () => {
