@@ -196,7 +196,7 @@ def compare(
       goqueue-admin quota test publish_rate_limit=500
       goqueue-admin quota test max_storage_bytes=10GiB max_topics=50 --days 30
 
-    A rate is compared with the highest average of some seconds in each hour.
+    A rate is compared with the highest average of up to ten seconds in each hour: a burst within them was faster.
     """
     limits = {name: value for name, value in parse_limits(values).items() if isinstance(value, int)}
     if len(limits) < len(values):
@@ -215,7 +215,7 @@ def compare(
 def usage(
     tenant_id: Annotated[str | None, typer.Argument(metavar="[TENANT]", help="Id of a tenant. Default: all.")] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Begin, as in -7d. Default: 30 days ago.")
+        str | None, typer.Option("--from", metavar="TIME", help="Begin, as in -7d. Default: the period of 30 days ago.")
     ] = None,
     end: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="End, as in 2026-03-01. Default: now.")
@@ -232,8 +232,8 @@ def usage(
       goqueue-admin usage --by month -o csv > bill.csv
 
     Sizes are those of stored messages. BYTE-HOURS (with -o wide) is the sum of the stored bytes at the end of each
-    hour. `--by total` adds up all from --from on, by default 30 days. Without a tenant, deleted tenants are reported as
-    well.
+    hour. `--by total` adds up all from --from on, by default 30 days. By default the first day or month is a whole one;
+    with --from it begins there, and the last one ends now. Without a tenant, deleted tenants are reported as well.
     """
     begins = None if start is None else format_time(parse_time_flag("--from", start))
     ends = None if end is None else format_time(parse_time_flag("--to", end))

@@ -15,7 +15,7 @@ from goqueue.api.problems import invalid
 from goqueue.api.tenants import own_tenant, tenants_of
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.broker.tenants.usage import UsageRecorder
-from goqueue.broker.tenants.usage_history import UsagePeriod, UsageStep, add_up, read_hours
+from goqueue.broker.tenants.usage_history import UsagePeriod, UsageStep, add_up, period_start_ns, read_hours
 from goqueue.broker.tenants.usage_records import HOUR_NS, UsageHour
 from goqueue.quantities import format_time
 
@@ -53,7 +53,11 @@ class UsageMeasures:
 
 class UsageQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     from_time: Annotated[
-        Time | None, Meta(description="Begin of the report; the hour of it counts. Default: 30 days ago.")
+        Time | None,
+        Meta(
+            description="Begin of the report; the hour of it counts. "
+            "Default: the begin of the hour, day or month that was 30 days ago."
+        ),
     ] = None
     to_time: Annotated[Time | None, Meta(description="End of the report. Default: now.")] = None
     by: Annotated[UsageStep, Meta(description="Length of the periods; days and months are those of UTC.")] = "day"
@@ -152,7 +156,10 @@ async def hours_between(call: ApiCall, start_ns: int, end_ns: int, tenant: str |
 async def _periods(call: ApiCall, query: UsageQuery, tenant: str | None) -> list[UsagePeriodJson]:
     now_ns = call.runtime.clock.now_ns()
     end_ns = now_ns if query.to_time is None else int(query.to_time)
-    start_ns = max(0, end_ns - _DAYS * 24 * HOUR_NS) if query.from_time is None else int(query.from_time)
+    if query.from_time is None:
+        start_ns = period_start_ns(max(0, end_ns // HOUR_NS - _DAYS * 24), query.by)  # the first period is whole
+    else:
+        start_ns = int(query.from_time)
     if start_ns > end_ns:
         raise invalid("from_time", "is later than to_time", "swap them")
     hours = await hours_between(call, start_ns, end_ns, tenant)

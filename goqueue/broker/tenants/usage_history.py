@@ -138,7 +138,7 @@ def add_up(hours: Iterable[UsageHour], step: UsageStep, begin_ns: int) -> list[U
     """Return the usage of each tenant by hours, days or months of UTC, or in total, in order."""
     periods: dict[tuple[int, str], UsagePeriod] = {}
     for hour in hours:
-        start_ns = begin_ns if step == "total" else _start_ns(hour.hour, step)
+        start_ns = begin_ns if step == "total" else period_start_ns(hour.hour, step)
         key = start_ns, hour.tenant
         if key not in periods:
             periods[key] = UsagePeriod(tenant=hour.tenant, begin_ns=start_ns)
@@ -146,8 +146,9 @@ def add_up(hours: Iterable[UsageHour], step: UsageStep, begin_ns: int) -> list[U
     return [periods[key] for key in sorted(periods)]
 
 
-def _start_ns(hour: int, step: UsageStep) -> int:
-    if step == "hour":
+def period_start_ns(hour: int, step: UsageStep) -> int:
+    """Return when the period of this hour began; that of a total begins with it."""
+    if step in ("hour", "total"):
         return hour * HOUR_NS
     day = hour // 24
     if step == "month":

@@ -17,7 +17,7 @@ from goqueue.broker.groups.records import LeasesGranted, decode_group_record
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.broker.tenants.records import TenantRecord
 from goqueue.broker.tenants.usage import Occupancy, UsageRecorder
-from goqueue.broker.tenants.usage_history import QuotaTest, add_up, find_beyond, read_hours
+from goqueue.broker.tenants.usage_history import QuotaTest, add_up, find_beyond, period_start_ns, read_hours
 from goqueue.broker.tenants.usage_records import (
     HOUR_NS,
     GroupLogsCounted,
@@ -303,6 +303,12 @@ def test_hours_are_closed_added_up_and_compared_with_limits() -> None:
     assert (storage.hours, storage.peak, storage.first_ns) == (9, 29_000, (first + 21) * HOUR_NS)
     assert isinstance(rate, QuotaTest)
     assert (rate.quota, rate.peak) == ("publish_rate_limit", 5.8)
+
+
+def test_period_begins_with_its_hour_day_or_month() -> None:
+    hour = 1_792_584_000 // 3600  # 2026-10-21T12:00Z
+    begins = {step: period_start_ns(hour, step) // NANOSECONDS for step in ("hour", "day", "month", "total")}
+    assert begins == {"hour": hour * 3600, "day": 1_792_540_800, "month": 1_790_812_800, "total": hour * 3600}
 
 
 def test_consumption_stays_when_a_tenant_is_deleted_and_its_id_is_used_again() -> None:
