@@ -9,7 +9,7 @@ from goqueue.api.endpoint import ApiCall
 from goqueue.api.problems import invalid
 from goqueue.api.tenants import own_tenant, tenants_of
 from goqueue.api.usage import UsageMeasures, hours_between
-from goqueue.broker.tenants.quotas import KINDS, SOFT, UNLIMITED, VALUE_MAX, Quotas, check_recorded
+from goqueue.broker.tenants.quotas import KINDS, SOFT, UNLIMITED, VALUE_MAX, Quotas, check_quota, check_recorded
 from goqueue.broker.tenants.records import TenantRecord
 from goqueue.broker.tenants.usage_history import TESTABLE, find_beyond
 from goqueue.broker.tenants.usage_records import HOUR_NS
@@ -117,6 +117,7 @@ async def test(call: ApiCall, body: QuotaTestRequest) -> QuotaTestResponse:
         if name not in TESTABLE:
             hint = f"there are {', '.join(TESTABLE)}"
             raise invalid(f"limits.{name}"[:100], "is not a quota of which usage is recorded", hint)
+        check_quota(name, body.limits[name])
     if body.tenant is not None:
         tenants_of(call).tenant(body.tenant)
     await UsageMeasures.now(call)

@@ -42,7 +42,7 @@ def parse_quota(quota: str, text: str) -> int | Literal["unlimited"] | None:
         return parse_size(text)
     digits = text.replace(",", "")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX):
-        raise ValueError(f"{quoted(text)} is not a whole number, {UNLIMITED} or {DEFAULT}")
+        raise ValueError(f"{quoted(text)} is not a whole number of at least 0, {UNLIMITED} or {DEFAULT}")
     return int(digits)
 
 
@@ -54,6 +54,8 @@ def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
         name = name.strip().replace("-", "_")
         if not equals or not name or not value:
             raise UsageInvalid(f"{text!r} is not a quota", hint="write QUOTA=VALUE, as in publish_rate_limit=1000")
+        if name in found:
+            raise UsageInvalid(f"{name} is given twice", hint="give each quota once")
         try:
             found[name] = parse_quota(name, value.strip())
         except ValueError as error:

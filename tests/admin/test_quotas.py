@@ -32,6 +32,8 @@ def test_quotas_are_set_tested_shown_and_reset_and_usage_is_reported(tmp_path: P
         assert [line.split()[-1] for line in set_text.out.splitlines()[1:]] == ["changed"] * 3
         assert "did you mean max_topics?" in run("quota", "set", "a", "max_topic=1", code=2).err
         assert "max_storage_bytes" in run("quota", "set", "a", "max_storage_bytes=big", code=2).err
+        assert "at least 0" in run("quota", "set", "a", "max_topics=-1", code=2).err
+        assert "max_topics is given twice" in run("quota", "set", "a", "max_topics=3", "max-topics=4", code=2).err
         lines = [line.split() for line in run("quota", "get", "a").out.splitlines()]
         rows = {line[0]: line for line in lines}
         assert rows["publish_rate_limit"][:3] == ["publish_rate_limit", "2/s", "tenant"]

@@ -244,6 +244,10 @@ def test_quotas_are_shown_reset_and_tested_against_the_past(shared: str) -> None
     assert shown["overrides"] == {"max_topics": 5, "max_consumer_groups": "unlimited", "max_connections": 9}
     assert (shown["max_topics"], shown["max_open_transactions"], shown["publish_rate_limit"]) == (5, 100, None)
     assert team.quotas(max_topics=None).json["overrides"].keys() == {"max_consumer_groups", "max_connections"}
+    team.quotas(max_total_partitions=5)
+    above = team.quotas(soft_limits={"max_total_partitions": 6})
+    assert (above.status, above.json["details"]["problems"][0]["place"]) == (400, "soft_limits.max_total_partitions")
+    assert team.quotas(soft_limits={"max_total_partitions": 6}, max_total_partitions=6).status == 200
     assert team.quotas(max_topic=1).status == team.quotas(publish_rate_limit=0).status == 400
     assert ask(shared, "DELETE", "/admin/tenants/shown/quotas").json["overrides"] == {}
     team.create("t", 3)
@@ -251,8 +255,8 @@ def test_quotas_are_shown_reset_and_tested_against_the_past(shared: str) -> None
     tested = ask(shared, "POST", "/admin/quotas/test", {"limits": {"max_total_partitions": 2}, "tenant": "shown"})
     (found,) = tested.json["results"]
     assert (found["tenant"], found["hours"], found["peak"]) == ("shown", 1, 3)
-    wrong = ask(shared, "POST", "/admin/quotas/test", {"limits": {"max_delay_hours": 2}})
-    assert wrong.status == 400
+    for limits in {"max_delay_hours": 2}, {"publish_rate_limit": 0}:
+        assert ask(shared, "POST", "/admin/quotas/test", {"limits": limits}).status == 400
     listed = ask(shared, "GET", "/admin/usage?by=hour", headers={"accept": "text/csv"})
     rows = {row["tenant_id"]: row for row in csv.DictReader(io.StringIO(listed.body.decode()))}
     assert (rows["shown"]["topics"], rows["shown"]["partitions"]) == ("1", "3")

@@ -184,10 +184,10 @@ class TenantAdministration:
                 hint="an operator can activate it; until then only lists and descriptions are answered",
                 tenant=tenant,
             )
-        state = "disabled" if found.status == "disabled" else "being deleted"
-        raise TenantDisabled(
-            f"tenant {quoted(tenant)} is {state}{why}", hint="an operator can activate it", tenant=tenant
-        )
+        state, hint = "disabled", "an operator can activate it"
+        if found.status == "deleting":
+            state, hint = "being deleted", "nothing of it can be restored; an operator can make another tenant"
+        raise TenantDisabled(f"tenant {quoted(tenant)} is {state}{why}", hint=hint, tenant=tenant)
 
     def __repr__(self) -> str:
         return f"<TenantAdministration of {format_count(len(self.state.tenants), 'tenant')}>"

@@ -143,4 +143,14 @@ def check_recorded(values: Mapping[str, Any]) -> dict[str, Any]:
             checked |= {SOFT: soft} if soft else {}
         elif value is not None:
             checked[kind] = check_quota(kind, value)
+    for kind, soft_limit in checked.get(SOFT, {}).items():
+        limit = checked.get(kind, UNLIMITED)
+        if limit != UNLIMITED and soft_limit > limit:
+            row = KINDS[kind]
+            problem = f"is {row.format(soft_limit)}, above the limit of {row.format(limit)}"
+            raise RequestInvalid(
+                f"the soft limit of {kind} {problem}",
+                hint="it would never be reached: set a lower soft limit, or a higher limit",
+                problems=[{"place": f"{SOFT}.{kind}", "problem": problem}],
+            )
     return checked

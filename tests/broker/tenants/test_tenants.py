@@ -17,7 +17,14 @@ from goqueue.broker.tenants.records import (
     decode_tenant_record,
     encode_tenant_record,
 )
-from goqueue.errors import GoQueueError, RequestInvalid, TenantBeingDeleted, TenantExists, TenantNotFound
+from goqueue.errors import (
+    GoQueueError,
+    RequestInvalid,
+    TenantBeingDeleted,
+    TenantDisabled,
+    TenantExists,
+    TenantNotFound,
+)
 from goqueue.storage import frame
 from tests.broker.brokers import KEEPS, Running
 from tests.broker.crashes import crash_points
@@ -86,6 +93,9 @@ def test_every_action_leads_to_its_status_and_none_leads_out_of_deleting() -> No
     next(deletion)
     with pytest.raises(TenantBeingDeleted):
         _do(running, _tenants(running).set_status("a", "activate"))
+    with pytest.raises(TenantDisabled, match="is being deleted") as refusal:
+        _tenants(running).admit("a", describes=True)
+    assert "activate" not in (refusal.value.hint or "")
 
 
 def test_names_in_use_become_a_tenants_only_on_request() -> None:
