@@ -125,7 +125,7 @@ def create(  # noqa: PLR0913 - independent options
     On the broker, the names of its topics and groups begin with its id and a dot, as in team-a.orders. The command
     `goqueue-admin key create --tenant team-a` makes keys that see nothing else.
     """
-    reject_empty_names(name, noun="tenant")
+    reject_empty_names(name, noun="tenant", is_new=True)
     limits = parse_limits(quotas or [])
     with doing(f"create tenant {name}"), session.client() as client:
         made = client.create_tenant(

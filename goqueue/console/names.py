@@ -35,8 +35,10 @@ Write = Callable[[Results, Session], None]
 """Writes the results of all names."""
 
 
-def reject_empty_names(*names: str, noun: str = "topic") -> None:
+def reject_empty_names(*names: str, noun: str = "topic", is_new: bool = False) -> None:
     """Refuse an empty name before any request: most likely a shell variable is not set."""
+    if "" in names and is_new:
+        raise UsageInvalid(f"'' cannot be the name of a {noun}", hint="choose a name; if it is a variable, set it")
     if "" in names:
         lists = _LISTS.get(noun, f"goqueue-cli {noun} list")
         raise UsageInvalid(f"'' is not the name of a {noun}", hint=f"name one, as `{lists}` shows them")
@@ -55,7 +57,7 @@ def for_each_name(session: Session, names: Sequence[str], verb: str, work: Work,
     results: Results = []
     failed: list[ActionFailed] = []
     unique = list(dict.fromkeys(names))
-    reject_empty_names(*unique, noun=verb.rpartition(" ")[2])
+    reject_empty_names(*unique, noun=verb.rpartition(" ")[2], is_new=verb.startswith("create "))
     with doing(f"{verb} {', '.join(map(shorten_name, unique))}"), session.client() as client:
         for name in unique:
             try:

@@ -16,6 +16,7 @@ COMMANDS = [command.path for command in PROGRAM.commands]
         (["doctor", "--severty", "note"], "error: no such option: --severty\nhint: did you mean --severity?\n"),
         (["doctor", "--severity", "x"], "error: --severity: there is no 'x'\nhint: write one of critical, "),
         (["rebalance", "describe", ""], "error: '' is not the name of a group\n"),
+        (["tenant", "create", ""], "error: '' cannot be the name of a tenant\nhint: choose a name"),
         (
             ["alert", "silence", "", "--for", "1h"],
             "error: '' is not the name of a code\nhint: name one, as `goqueue-admin alert list` shows",
