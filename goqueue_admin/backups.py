@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import exit_codes, terminal
-from goqueue.console.backups import ACTIVITIES, NO_SCHEDULE, NO_TARGET, parse_end_offset, progress_text
+from goqueue.console.backups import ACTIVITIES, INCOMPLETE, NO_SCHEDULE, NO_TARGET, parse_end_offset, progress_text
 from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, WatchOptions
 from goqueue.console.formatting import format_ago, format_to_second
@@ -83,7 +83,7 @@ def create(
         if wait:
             made = _follow(session, client, made)
     session.write([_row(made)], _COLUMNS)
-    if made.state not in ("running", "complete"):
+    if made.state in ("failed", "cancelled"):
         state = "was cancelled" if made.state == "cancelled" else made.state
         terminal.say_error(f"backup {made.id} {state}", cause=made.problem)
         raise typer.Exit(exit_codes.FAILED)
@@ -137,6 +137,8 @@ def list_backups(*, options: WatchOptions, session: Session) -> None:
         session.note(NO_TARGET)
     else:
         session.note(f"{format_count(len(rows), 'backup')} in {targets[-1]}")
+        if any(row["state"] == "incomplete" for row in rows):
+            session.note(INCOMPLETE)
 
 
 def _newest(client: "Client") -> str:
@@ -202,6 +204,7 @@ def verify(
         if wait:
             found = _follow(session, client, found)
     session.write([_row(found)], _COLUMNS)
+    _note_gaps(session, [found])
     sentences = [] if found.verification is None or not wait else found.verification.sentences
     if sentences:
         terminal.say_error(f"backup {found.id} is damaged", details=sentences, hint="make another one")

@@ -13,7 +13,7 @@ from goqueue.quantities import format_time
 from goqueue.runtime.backup_runner import BackupRun, RunState
 from goqueue.runtime.topic_restorer import TopicRestorer
 
-BackupState = Literal["running", "complete", "failed", "cancelled", "damaged", "locked"]
+BackupState = Literal["running", "complete", "incomplete", "failed", "cancelled", "damaged", "locked"]
 
 
 class BackupProgressJson(Struct, kw_only=True):
@@ -40,7 +40,11 @@ class TopicRestoreJson(Struct, kw_only=True):
 class BackupJson(Struct, kw_only=True):
     id: str
     state: Annotated[
-        BackupState, Meta(description="damaged: its manifest cannot be read; locked: it is encrypted with another key.")
+        BackupState,
+        Meta(
+            description="incomplete: it lacks logs; damaged: its manifest cannot be read; locked: it is encrypted with "
+            "another key."
+        ),
     ]
     cut_at: Annotated[str | None, Meta(description="The moment that it has the state of.")] = None
     finished_at: str | None = None

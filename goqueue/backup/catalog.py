@@ -23,6 +23,7 @@ class BackupSummary:
     damages: int = 0
     """Ranges that were damaged when they were copied."""
     unavailable: tuple[str, ...] = ()
+    """Logs that are not in it because the broker could not open them."""
     problem: str | None = None
     """Why the manifest cannot be read."""
     is_locked: bool = False
@@ -36,8 +37,10 @@ class BackupSummary:
     """Some of them."""
 
     @property
-    def state(self) -> Literal["complete", "damaged", "locked"]:
-        return "complete" if self.problem is None else "locked" if self.is_locked else "damaged"
+    def state(self) -> Literal["complete", "incomplete", "damaged", "locked"]:
+        if self.problem is not None:
+            return "locked" if self.is_locked else "damaged"
+        return "incomplete" if self.unavailable else "complete"
 
     @property
     def is_verified(self) -> bool:

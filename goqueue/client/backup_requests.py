@@ -59,7 +59,9 @@ class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     state: str
-    """running, complete, failed, cancelled, damaged, or locked: it is encrypted with a key that the broker lacks."""
+    """running, complete, incomplete (it lacks logs), failed, cancelled, damaged, or locked: it is encrypted with a key
+    that the broker lacks.
+    """
     cut_at: str | None = None
     """The moment that it has the state of."""
     finished_at: str | None = None

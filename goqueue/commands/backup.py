@@ -9,7 +9,7 @@ import typer
 
 from goqueue.config import load
 from goqueue.console import exit_codes, terminal
-from goqueue.console.backups import progress_text
+from goqueue.console.backups import INCOMPLETE, progress_text
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.flags import expand_flags
 from goqueue.console.formatting import format_to_second
@@ -152,6 +152,8 @@ def list_backups(*, target: BackupSource, session: Session) -> None:
     ]
     session.write(rows, _COLUMNS)
     session.note(format_count(len(rows), "backup"))
+    if any(row["state"] == "incomplete" for row in rows):
+        session.note(INCOMPLETE)
 
 
 @output_flags
@@ -179,8 +181,12 @@ def describe(name: _NameArgument = None, *, target: BackupSource, session: Sessi
     session.note(
         f"backup {manifest.id} of {format_time(manifest.cut_ns)}: {format_count(len(rows), 'log')}, "
         f"{format_size(manifest.size)}",
-        *(f"{name} is not in it: {reason}" for name, reason in sorted(manifest.unavailable.items())),
+        *_missing(manifest),
     )
+
+
+def _missing(manifest: "Manifest") -> list[str]:
+    return [f"{name} is not in it: {reason}" for name, reason in sorted(manifest.unavailable.items())]
 
 
 @output_flags
@@ -246,7 +252,8 @@ def verify(name: _NameArgument = None, *, target: BackupSource) -> None:
         raise typer.Exit(exit_codes.FAILED)
     terminal.say(
         f"backup {manifest.id} is sound: {format_count(report.frames, 'message')} in "
-        f"{format_count(len(manifest.logs), 'log')}, {format_size(manifest.size)}"
+        f"{format_count(len(manifest.logs), 'log')}, {format_size(manifest.size)}",
+        *(f"but {line}" for line in _missing(manifest)),
     )
 
 
@@ -353,5 +360,4 @@ def _sentences(plan: "RestorePlan") -> list[str]:
     damages = sum(len(log.damages) for log in manifest.logs)
     if damages:
         lines.append(f"  {format_count(damages, 'range')} of logs were damaged before the backup, and stay so")
-    lines += [f"  {name} is not in it: {reason}" for name, reason in sorted(manifest.unavailable.items())]
-    return lines
+    return lines + [f"  {line}" for line in _missing(manifest)]

@@ -7,6 +7,7 @@ from goqueue.console.formatting import format_size_rate
 from goqueue.quantities import format_duration, format_size, quoted
 
 ACTIVITIES = {"backup": "backing up", "restore": "restoring", "verification": "verifying"}
+INCOMPLETE = "incomplete backups lack logs that the broker could not open: `describe` names them"
 NO_TARGET = "the broker has no target for backups: set `backup.target`, and restart it"
 NO_SCHEDULE = "there is no schedule: set `backup.interval`, and restart the broker"
 

@@ -74,6 +74,21 @@ def backup_key_missing(facts: BrokerFacts) -> FindingStream:
 
 
 @finding_rule("critical")
+def backup_incomplete(facts: BrokerFacts) -> FindingStream:
+    backups = facts.backups
+    if backups is not None and backups.unavailable:
+        names, count = backups.unavailable, len(backups.unavailable)
+        yield Finding(
+            backups.newest,
+            f"the newest backup lacks {format_count(count, 'log')} that the broker could not open: "
+            f"{', '.join(names[:3])}{', …' if count > 3 else ''}",
+            "keep the backups before it; while the broker is stopped, `goqueue fsck --repair --repair-from "
+            f"{backups.target}` copies lost logs from them",
+            {"logs": count},
+        )
+
+
+@finding_rule("critical")
 def backup_damaged(facts: BrokerFacts) -> FindingStream:
     for name in () if facts.backups is None else facts.backups.damaged:
         yield Finding(

@@ -112,6 +112,8 @@ def log_closed(facts: BrokerFacts) -> FindingStream:
     for shut in facts.shut:
         if not shut.is_open:
             hint = "fix the cause and restart the broker; while it is stopped, `goqueue fsck` shows what is damaged"
+            if facts.backups is not None:
+                hint += f", and with `--repair --repair-from {facts.backups.target}` copies it from a backup"
             yield _shut(shut, f"{shut.hint}; {hint}" if shut.hint else hint)
 
 

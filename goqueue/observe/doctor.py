@@ -136,6 +136,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
             backups.backup_key_missing,
             backups.backup_old,
             backups.backup_failed,
+            backups.backup_incomplete,
             backups.backup_damaged,
         ),
     ),

@@ -144,6 +144,10 @@ class BackupFacts:
     """Backups that are encrypted with keys which the broker does not have."""
     damaged: tuple[str, ...] = ()
     """Backups whose verification found something."""
+    newest: str = ""
+    """The id of the newest backup; empty without any."""
+    unavailable: tuple[str, ...] = ()
+    """Logs that it lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

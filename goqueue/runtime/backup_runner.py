@@ -107,6 +107,10 @@ class BackupRunner:
         self.retention = retention
         self.newest_ns: int | None = None
         """The moment of the newest backup; None without any, and until the target was read."""
+        self.newest = ""
+        """The id of that backup."""
+        self.unavailable: tuple[str, ...] = ()
+        """The logs that it lacks."""
         self.newest_verified_ns: int | None = None
         """The moment of the newest one whose verification found nothing."""
         self.damaged: tuple[str, ...] = ()
@@ -369,8 +373,9 @@ class BackupRunner:
         finally:
             remove_cut(disk, self._directory)
         _log.info(
-            "backup %s is complete: %s in %s, %s of them new%s",
+            "backup %s is %s: %s in %s, %s of them new%s",
             run.id,
+            f"incomplete, without {', '.join(sorted(manifest.unavailable))}" if manifest.unavailable else "complete",
             format_size(manifest.size),
             format_count(len(manifest.logs), "log"),
             format_size(manifest.new_bytes),
@@ -413,7 +418,9 @@ class BackupRunner:
         with suppress(GoQueueError):  # the doctor says what is old
             found = self._require_catalog().summaries()
             self._update_note()
-            self.newest_ns = max((one.cut_ns for one in found), default=0) or None
+            newest = max(found, key=lambda one: one.cut_ns, default=None)
+            self.newest_ns = None if newest is None else newest.cut_ns or None
+            self.newest, self.unavailable = ("", ()) if newest is None else (newest.id, newest.unavailable)
             self.newest_verified_ns = max((one.cut_ns for one in found if one.is_verified), default=0) or None
             self.damaged = tuple(
                 one.id for one in found if one.problems or (one.problem is not None and not one.is_locked)

@@ -103,4 +103,6 @@ async def backup_facts(runner: BackupRunner, schedule: BackupSchedule, now_ns: i
         key_problem=runner.key_problem,
         locked=runner.locked,
         damaged=runner.damaged,
+        newest=runner.newest,
+        unavailable=runner.unavailable,
     )

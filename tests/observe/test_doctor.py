@@ -656,6 +656,8 @@ ILL = BrokerFacts(
         key_problem="the key file /etc/goqueue/backup.key has no key",
         locked=("20261119T031500Z-5f0c2a9b",),
         damaged=("20261120T031500Z-5f0c2a9b",),
+        newest="20261120T031500Z-5f0c2a9b",
+        unavailable=("a/0",),
     ),
     quotas=(QuotaFacts(tenant="a", quota="max_topics", used=9, limit=9, percent=100, throttled_seconds=900),),
     refused=("a/3",),

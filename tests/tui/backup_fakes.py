@@ -50,7 +50,7 @@ STORED = [
         problem="/mnt/backups has no backups any more: they were there after this process started",
     ),
     backup(
-        SOUND, 1.01, damaged_ranges=2, unavailable=["invoices/2"], verification=verified(0.9),
+        SOUND, 1.01, state="incomplete", damaged_ranges=2, unavailable=["invoices/2"], verification=verified(0.9),
         restore=TopicRestoreInfo(topic="orders-before", state="complete", bytes=1_234_567_890),
     ),
     backup(DAMAGED, 2.01, verification=verified(1.9, 24)),

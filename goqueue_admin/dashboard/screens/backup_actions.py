@@ -16,7 +16,7 @@ from goqueue_admin.dashboard.broker.service import broker_call
 from goqueue_admin.dashboard.screens.base import MUTED
 from goqueue_admin.dashboard.screens.dialog import ActionDialog, DialogField, DialogPlan, first_lines
 from goqueue_admin.dashboard.views import formats
-from goqueue_admin.dashboard.views.backups import is_verified, running_backup
+from goqueue_admin.dashboard.views.backups import STORED_STATES, is_verified, running_backup
 
 if TYPE_CHECKING:
     from goqueue.client import BackupInfo, BackupOverview, BackupsPruned, TopicRestoreResult
@@ -47,7 +47,7 @@ class CreateBackupDialog(ActionDialog):
         busy = _busy(found)
         if busy:
             return DialogPlan(busy)
-        newest = next((one for one in found.backups if one.state == "complete"), None)
+        newest = next((one for one in found.backups if one.state in {"complete", "incomplete"}), None)
         told = "everything is copied" if newest is None else f"what {newest.id} has is not copied again"
         lines = [Content(f"a backup of all logs, of this moment, in {escape_unprintable(found.target)}")]
         return DialogPlan([*lines, Content.styled(f"{told}; the broker goes on", MUTED)], "make a backup")
@@ -72,7 +72,7 @@ class VerifyBackupDialog(ActionDialog):
         if busy:
             return DialogPlan(busy)
         told: BackupInfo = await self.dashboard.service.do(broker_call("backup", self._backup))
-        if told.state not in {"complete", "damaged"}:
+        if told.state not in STORED_STATES:
             return DialogPlan(
                 [Content.styled(f"{self._backup} is {told.state}: there is nothing to verify", "$warning")]
             )

@@ -132,7 +132,7 @@ class BackupScreen(DashboardScreen):
         service, told = self.dashboard.service, self._told
         is_busy = told is not None and told.progress is not None
         asked = [self._asked] if is_busy else service.due([self._asked], _REFRESH_SECONDS)
-        has_logs = told is not None and told.state in {"complete", "damaged"}
+        has_logs = told is not None and told.state in views.STORED_STATES
         missing = has_logs and service.known.get(self._logs) is None  # they never change
         return [*asked, *(service.due([self._logs], _REFRESH_SECONDS) if missing else ())]
 
@@ -158,7 +158,7 @@ class BackupScreen(DashboardScreen):
         now_ns = self.dashboard.service.clock.now_ns()
         lines = windows.fact_lines([*views.backup_facts(told, now_ns), *views.progress_facts(told)])
         facts.update(Content("\n").join(lines))
-        if told.state in {"complete", "damaged"} and logs is None and known.at_ns(self._logs) == 0:
+        if told.state in views.STORED_STATES and logs is None and known.at_ns(self._logs) == 0:
             self.dashboard.call_next(self.dashboard.look)
         self._show_logs(table, told, logs)
 

@@ -25,6 +25,7 @@ _RESET, _DELETE = "o resets its offsets", "x deletes it"
 
 _SUBJECTS = {
     "backup_damaged": ("backup", "x deletes it"),
+    "backup_incomplete": ("backup", ""),
     "group_stuck": ("group", _RESET),
     "group_abandoned": ("group", f"{_DELETE}, {_RESET}"),
     "group_falling_behind": ("group", _RESET),

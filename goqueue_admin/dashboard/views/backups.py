@@ -22,12 +22,15 @@ Fact = tuple[str, str, str]
 
 _STATES = {
     "complete": ("●", "good"),
+    "incomplete": ("◇", "warn"),
     "running": ("◐", "accent"),
     "failed": ("◆", "bad"),
     "cancelled": ("○", "muted"),
     "damaged": ("◆", "bad"),
     "locked": ("◇", "warn"),
 }
+STORED_STATES = {"complete", "incomplete", "damaged"}
+"""Those of backups whose logs can be listed and verified, at least in part."""
 _SENTENCES = 1
 """Problems of a verification that the screen names; a window shows the others."""
 _BAR_CELLS = 20
@@ -93,7 +96,7 @@ def backup_columns() -> tuple[TableColumn[BackupRow], ...]:
         TableColumn("ID", lambda line: line.told.id, width=25),
         TableColumn("AGE", lambda line: line.age_seconds, format_whole_seconds, 6, right=True, rank=1),
         TableColumn(
-            "STATE", lambda line: line.told.state, state_text, 11, tone=lambda line: state_tone(line.told.state)
+            "STATE", lambda line: line.told.state, state_text, 12, tone=lambda line: state_tone(line.told.state)
         ),
         TableColumn("SIZE", lambda line: line.told.bytes, formats.size, 7, right=True),
         TableColumn("NEW", lambda line: line.told.new_bytes, formats.size, 7, right=True),
@@ -123,7 +126,7 @@ def overview_numbers(found: "BackupOverview", now_ns: int) -> list[LabeledNumber
             if verified
             else LabeledNumber("none", "is verified", "warn")
         )
-    for state in ("failed", "damaged", "locked"):
+    for state in ("incomplete", "failed", "damaged", "locked"):
         count = sum(one.state == state for one in found.backups)
         if count:
             numbers.append(LabeledNumber(formats.count(count), state, state_tone(state)))
@@ -194,7 +197,7 @@ def backup_facts(one: "BackupInfo", now_ns: int, sentences: int = _SENTENCES) ->
         yield "created", f"{format_to_second(one.cut_at)}{ended}", ""
     if one.key is not None:
         yield "encrypted", f"with key {one.key}", ""
-    if one.state in {"complete", "damaged"}:
+    if one.state in STORED_STATES:
         yield from _verification_facts(one.verification, now_ns, sentences)
     if one.damaged_ranges:
         told = format_count(one.damaged_ranges, "range")

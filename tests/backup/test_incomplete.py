@@ -1,0 +1,57 @@
+"""Backups of a broker that has lost a log: they are marked, and displace none that has it."""
+
+from pathlib import Path
+
+from tests.admin.programs import admin
+from tests.backup.test_with_broker import broker, goqueue, rows
+from tests.brokers import ask, create, publish, read
+
+KEEP_ONE = {"backup__keep_hourly": "1", **{f"backup__keep_{one}": "0" for one in ("daily", "weekly", "monthly")}}
+
+
+def findings(url: str) -> dict[str, str]:
+    return {one["code"]: f"{one['sentence']}; {one['hint']}" for one in ask(url, "GET", "/doctor").json["findings"]}
+
+
+def test_backup_without_a_lost_log_is_marked_until_it_is_repaired_from_an_earlier_one(tmp_path: Path) -> None:
+    target = str(tmp_path / "backups")
+    with broker(tmp_path, **KEEP_ONE) as running:
+        create(running.url, "big")
+        publish(running.url, "big", "a", "b")
+        (whole,) = rows(admin(running.url, "backup", "create", "-o", "json"))
+    for segment in (tmp_path / "data/logs/big/0").glob("*.log"):
+        segment.unlink()
+    with broker(tmp_path, **KEEP_ONE) as running:
+        assert f"--repair --repair-from {target}" in findings(running.url)["log_closed"]
+        made = admin(running.url, "backup", "create")
+        assert (
+            made.code,
+            "incomplete" in made.out,
+            "lacks logs that the broker could not open: big/0" in made.err,
+        ) == (
+            0,
+            True,
+            True,
+        )
+        assert rows(admin(running.url, "backup", "prune", "--yes", "-o", "json")) == []
+        listed = admin(running.url, "backup", "list")
+        assert ("incomplete" in listed.out, "incomplete backups lack logs" in listed.err) == (True, True)
+        verified = admin(running.url, "backup", "verify")
+        assert (verified.code, "lacks logs that the broker could not open: big/0" in verified.err) == (0, True)
+        assert "but big/0 is not in it: " in goqueue("backup", "verify", "--from", target).err
+        listed = goqueue("backup", "list", "--from", target)
+        assert ("incomplete" in listed.out, "incomplete backups lack logs" in listed.err) == (True, True)
+        assert (
+            "the newest backup lacks 1 log that the broker could not open: big/0"
+            in (findings(running.url)["backup_incomplete"])
+        )
+    repaired = goqueue("fsck", str(tmp_path / "data"), "--repair", "--repair-from", target, "--yes")
+    assert f"big/0: the whole log from backup {whole['id']}" in repaired.err
+    with broker(tmp_path, **KEEP_ONE) as running:
+        assert [one["value"] for one in read(running.url, "big")] == ["a", "b"]
+        assert rows(admin(running.url, "backup", "create", "-o", "json"))[0]["state"] == "complete"
+        assert "backup_incomplete" not in findings(running.url)
+        assert admin(running.url, "backup", "verify").code == 0
+        deleted = rows(admin(running.url, "backup", "prune", "--yes", "-o", "json"))
+        assert len(deleted) == 2
+        assert whole["id"] in {one["name"] for one in deleted}
