@@ -334,6 +334,20 @@ class Membership(GroupRules):
         pending.leaving.add(member)
         pending.leave_callbacks.append(callback)
 
+    def remove_members(self, name: str, reason: GoQueueError, callback: DoneCallback) -> None:
+        """Remove all members of a group. Those that are joining are refused with this reason."""
+        self._store.refuse_when_closed()
+        group, pending = self._store.group(name), self._rebalancer.request_rebalance(name, "leave")
+        joins, pending.join_callbacks, pending.joining = pending.join_callbacks, [], {}
+        for _, joined in joins:
+            joined(reason)
+        if group is None:  # all its members were joining
+            self._rebalancer.forget(name)
+            callback(None)
+        else:
+            pending.leaving |= group.members.keys()
+            pending.leave_callbacks.append(callback)
+
     def _expire_member(self, key: tuple[str, str]) -> int | None:
         name, member = key
         group, now_ns = self._store.group(name), self._clock.now_ns()
@@ -377,10 +391,15 @@ class Membership(GroupRules):
 
     # --- delete ---
 
+    def has_members(self, name: str) -> bool:
+        """Return whether a group has members, or some are joining."""
+        group, pending = self._store.group(name), self._rebalancer.pending_rebalance(name)
+        return bool((group is not None and group.members) or (pending is not None and pending.joining))
+
     def deletable(self, name: str) -> Group:
         """Return a group that may be deleted."""
-        group, pending = self.group(name), self._rebalancer.pending_rebalance(name)
-        if group.members or (pending is not None and pending.joining):
+        group = self.group(name)
+        if self.has_members(name):
             raise GroupNotEmpty(
                 f"group {quoted(name)} has {format_count(len(group.members), 'member')}",
                 hint="stop its consumers first, or wait until their sessions expire",

@@ -91,6 +91,12 @@ class GroupShards(Shards[GroupCoordinator]):
         for coordinator in self:
             yield from coordinator.store.groups()
 
+    def names(self) -> Iterator[str]:
+        """Yield the names of all groups, also of those whose first member is joining."""
+        for coordinator in self:
+            yield from [one.group for one in coordinator.store.groups()]
+            yield from list(coordinator.rebalancer.creating)
+
     def group(self, name: str) -> Group | None:
         return self.of(name).store.group(name)
 

@@ -17,7 +17,8 @@ from goqueue.broker.security.administration import SecurityAdministration
 from goqueue.broker.tenants.naming import prefix_of
 from goqueue.broker.transactions.records import OPEN, TransactionalIdForgotten
 from goqueue.broker.transactions.shards import TransactionShards
-from goqueue.errors import GoQueueError, GroupNotFound, KeyNotFound, MemberUnknown, ProducerNotFound, TopicNotFound
+from goqueue.errors import GoQueueError, GroupNotFound, KeyNotFound, ProducerNotFound, TenantDisabled, TopicNotFound
+from goqueue.quantities import quoted
 
 
 class OwnedResources(Protocol):
@@ -87,8 +88,8 @@ def remove_contents(broker: OwnedResources, tenant: str, deleted: Callable[[str]
             yield from broker.security.revoke_key(key.id)
     for name in _transactional_ids(broker, prefix):
         yield from _forget_transactional_id(broker, name)
-    for name in [group.group for group in broker.groups.groups() if group.group.startswith(prefix)]:
-        yield from _delete_group(broker, name)
+    for name in [name for name in broker.groups.names() if name.startswith(prefix)]:
+        yield from _delete_group(broker, tenant, name)
     for name in [name for name in broker.topics if name.startswith(prefix)]:
         done: Promise[int] = Promise()
         with suppress(TopicNotFound):
@@ -112,18 +113,17 @@ def _forget_transactional_id(broker: OwnedResources, name: str) -> Work[None]:
     yield from forgotten.kept()
 
 
-def _delete_group(broker: OwnedResources, name: str) -> Work[None]:
-    """Remove the members of a group, and delete it."""
+def _delete_group(broker: OwnedResources, tenant: str, name: str) -> Work[None]:
+    """Remove the members of a group, also those that are joining, and delete it."""
     membership = broker.groups.of(name).membership
+    while membership.has_members(name):
+        reason = TenantDisabled(
+            f"tenant {quoted(tenant)} is being deleted", hint="its groups are deleted with it", tenant=tenant
+        )
+        removed: Promise[GoQueueError | None] = Promise()
+        membership.remove_members(name, reason, removed)
+        yield from removed.kept()
     with suppress(GroupNotFound):
-        leaving = []
-        for member in list(membership.group(name).members):  # all at once, so that none waits for another
-            left: Promise[GoQueueError | None] = Promise()
-            with suppress(MemberUnknown):
-                membership.leave(name, member, left)
-                leaving.append(left)
-        for left in leaving:
-            yield from left.kept()
         gone: Promise[GoQueueError | None] = Promise()
         membership.delete(name, gone)
         yield from gone.kept()

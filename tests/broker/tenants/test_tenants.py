@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from goqueue.broker.core.work import Work, run_work
+from goqueue.broker.groups.records import Group
 from goqueue.broker.schemas.records import SchemaContent
 from goqueue.broker.tenants.administration import TenantAdministration
 from goqueue.broker.tenants.naming import TenantNames, id_from_name
@@ -26,8 +27,9 @@ from goqueue.errors import (
     TenantNotFound,
 )
 from goqueue.storage import frame
-from tests.broker.brokers import KEEPS, Running
+from tests.broker.brokers import KEEPS, Running, Told
 from tests.broker.crashes import crash_points
+from tests.broker.groupwork import GATHERED, Team
 
 
 def _tenants(running: Running) -> TenantAdministration:
@@ -147,6 +149,31 @@ def test_deletion_is_finished_after_a_crash_and_leaves_other_tenants_alone(keep:
             _create(again, "a")  # nothing is left under its names
             assert _tenants(again).contents("a").keys == []
             assert len(again.broker.schemas.subjects_of("a")) == 1
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_deletion_removes_members_that_are_joining_or_leaving(others: int) -> None:
+    running = Running(has_tenants=True)
+    _create(running, "a")
+    running.create("a.orders")
+    team = Team(running, "a.g")
+    members = [team.join(f"other{number}", ["a.orders"]) for number in range(others)]
+    left, joins = list[Told[GoQueueError | None]](), list[Told[tuple[str, Group]]]()
+
+    def settle() -> None:
+        if joins:
+            team.due(GATHERED)
+            return
+        left.extend(team.ask_to_leave(member) for member in members[:1])
+        joins.append(team.ask_to_join("new", ["a.orders"]))
+        running.flush()  # now the tenant is being deleted
+
+    run_work(_tenants(running).delete("a"), settle)
+    team.due(60)
+    assert [one.all for one in left] == [[None]] * len(members[:1])
+    assert [str(refused) for refused in joins[0].all] == ["tenant 'a' is being deleted"]
+    assert list(running.broker.groups.names()) == []
+    assert _tenants(running).state.tenants == {}
 
 
 def test_refused_write_leaves_the_tenant_as_it_was() -> None:
