@@ -3,6 +3,7 @@
 What must stay true: all processes that it has started end with it, and no others.
 """
 
+import fcntl
 import os
 import secrets
 import signal
@@ -62,6 +63,7 @@ def dev(
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         place = Path(directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="goqueue-cluster-")))
         names = _configure(place, nodes, port)
+        stack.enter_context(_only_user(place))
         brokers = stack.enter_context(_running(place, names))
         _introduce(place, brokers)
         _watch(place, brokers)
@@ -129,6 +131,21 @@ def _free_ports(count: int, first: int) -> list[int]:
 
 
 @contextmanager
+def _only_user(place: Path) -> Iterator[None]:
+    """Keep other commands like this one away from the directory."""
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise PathInvalid(
+            f"another `goqueue cluster dev` runs the nodes in {place}", hint="stop it, or name another directory"
+        ) from None
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def _running(place: Path, names: list[str]) -> Iterator[dict[str, ChildBroker]]:
     brokers: dict[str, ChildBroker] = {}
     try:
@@ -136,7 +153,8 @@ def _running(place: Path, names: list[str]) -> Iterator[dict[str, ChildBroker]]:
             brokers[name] = ChildBroker("--config", f"{place}/{name}.yaml", "--log-level", "error")
         for name, broker in brokers.items():
             if not broker.is_ready():
-                terminal.say(f"node {name} did not start:", *broker.banner)
+                banner = (line for line in broker.banner if "`--" not in line)  # flags of another command
+                terminal.say(f"node {name} did not start:", *banner, f"its settings are in {place}/{name}.yaml")
                 raise typer.Exit(broker.exit_code)
         yield brokers
     finally:

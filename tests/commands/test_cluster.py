@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def test_nodes_elect_a_controller_until_it_is_stopped_and_then_nothing_is_left(t
 
     assert list(nodes) == ["n1", "n2", "n3"]
     assert state.controller_id in nodes
-    assert said.splitlines()[-1] == "the cluster has ended, and its data is deleted"
+    assert said.splitlines() == ["stopped cleanly"] * 3 + ["the cluster has ended, and its data is deleted"]
     assert process.returncode == 0
     assert not any(is_running(number) for _, number in nodes.values())
     assert list(tmp_path.iterdir()) == []
@@ -78,6 +79,29 @@ def test_directory_is_kept_and_a_killed_node_is_named(tmp_path: Path) -> None:
     assert "node n1 was killed by SIGKILL" in said
     assert f"goqueue serve --config {tmp_path}/kept/n1.yaml" in said
     assert (tmp_path / "kept/n1/cluster").exists()
+
+
+def test_directory_of_a_running_cluster_is_refused(tmp_path: Path) -> None:
+    words = ("--nodes", "1", "--dir", str(tmp_path / "kept"))
+    with dev(tmp_path, *words) as process:
+        introduction(process)
+        with dev(tmp_path, *words) as second:
+            _, said = second.communicate()
+
+    assert second.returncode == 2
+    assert f"another `goqueue cluster dev` runs the nodes in {tmp_path}/kept" in said
+    assert "port" not in said
+
+
+def test_node_that_cannot_start_is_named_with_its_configuration(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (tmp_path / "n1.yaml").write_text(f"data_dir: {tmp_path}/n1\nserver:\n  port: {taken.getsockname()[1]}\n")
+        with dev(tmp_path, "--nodes", "1", "--dir", str(tmp_path)) as process:
+            _, said = process.communicate()
+
+    assert "node n1 did not start:\nerror: cannot listen on '127.0.0.1'" in said
+    assert said.endswith(f"\nits settings are in {tmp_path}/n1.yaml\n")
+    assert "--port" not in said
 
 
 def test_two_nodes_are_refused(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class PeerNetwork:
         if listen is not None:
             try:
                 self._server = await asyncio.start_server(
-                    self._accepted, listen[0], listen[1], limit=CLUSTER_HANDSHAKE_BYTES_MAX
+                    self._on_connection, listen[0], listen[1], limit=CLUSTER_HANDSHAKE_BYTES_MAX
                 )
             except OSError as error:
                 raise AddressUnavailable(
@@ -118,14 +118,14 @@ class PeerNetwork:
             await asyncio.sleep(pause)
             pause = min(2 * pause, CLUSTER_DIAL_SECONDS_MAX)
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection by a task of this network: one of asyncio reports each cancellation as an error."""
         if self._unproved >= CLUSTER_CONNECTIONS_MAX or self._is_stopping:
             writer.transport.abort()
-            return
-        task = asyncio.current_task()
-        assert task is not None, "a connection is served by a task"
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            self._run(self._accepted(reader, writer))
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._unproved += 1
         try:
             async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
