@@ -176,11 +176,16 @@ func testErrors(s shared) {
 		_, err := s.client.Publish(s.ctx, "known", message)
 		wantCode(s.T, err, code)
 	}
-	nowhere, err := goqueue.New(goqueue.Options{Address: "127.0.0.1:1", Timeout: 300 * time.Millisecond})
+	nowhere, err := goqueue.New(goqueue.Options{Address: "127.0.0.1:1", Timeout: 400 * time.Millisecond})
 	must(s.T, err)
 	defer nowhere.Close()
+	begun := time.Now()
 	_, err = nowhere.Topics().List(s.ctx)
-	s.equal(wantCode(s.T, err, goqueue.ErrBrokerUnreachable).IsTransient(), true)
+	failure := wantCode(s.T, err, goqueue.ErrBrokerUnreachable)
+	s.equal(failure.IsTransient(), true)
+	s.equal(failure.Unsure, false)
+	s.equal(strings.Contains(failure.Hint, "GOQUEUE_GRPC_ADDRESS"), true)
+	s.equal(time.Since(begun) >= 290*time.Millisecond, true)
 }
 
 func testContext(s shared) {

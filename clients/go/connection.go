@@ -25,6 +25,8 @@ const (
 	messageBytes = 32 << 20
 	firstDelay   = 50 * time.Millisecond
 	longestDelay = 5 * time.Second
+	// lastTry is the time that is kept for the last of repeated calls.
+	lastTry = 100 * time.Millisecond
 )
 
 // Options of a client. The zero value is for a broker on this machine.
@@ -188,18 +190,21 @@ func repeat[Q, A any](ctx context.Context, c *connection, method method[Q, A], r
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var wait backoff
+	isUnsure := false
 	for {
 		answer, err := once(ctx, c, method, request)
 		if err == nil {
 			return answer, nil
 		}
 		failure := ErrorOf(err)
-		delay := wait.next(failure)
+		isUnsure = isUnsure || failure.Unsure
 		deadline, _ := ctx.Deadline()
-		if !failure.IsTransient() || ctx.Err() != nil || time.Until(deadline) <= delay {
+		left := time.Until(deadline) - lastTry
+		if !failure.IsTransient() || ctx.Err() != nil || left <= failure.RetryAfter {
+			failure.Unsure = isUnsure
 			return nil, failure
 		}
-		if pause(ctx, delay) != nil {
+		if pause(ctx, min(wait.next(failure), left)) != nil {
 			return nil, ErrorOf(ctx.Err())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -102,8 +103,19 @@ func ErrorOf(err error) *Error {
 	if code, ok := codesByStatus[found.Code()]; ok {
 		answer.Code = code
 	}
-	answer.Unsure = found.Code() != codes.Unauthenticated && found.Code() != codes.PermissionDenied
+	if wasNeverSent(found) {
+		answer.Hint = "is a broker running there, with --grpc-port? Options.Address or GOQUEUE_GRPC_ADDRESS names another one"
+	} else {
+		answer.Unsure = found.Code() != codes.Unauthenticated && found.Code() != codes.PermissionDenied
+	}
 	return answer
+}
+
+// wasNeverSent reports whether a call failed since there was no connection; gRPC says so by text only.
+func wasNeverSent(found *status.Status) bool {
+	text := found.Message()
+	isNever := strings.Contains(text, "transport: Error while dialing") || strings.HasPrefix(text, "name resolver error")
+	return found.Code() == codes.Unavailable && isNever
 }
 
 // causeOf makes errors.Is(err, context.Canceled) and the like true.
