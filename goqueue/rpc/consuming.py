@@ -158,8 +158,7 @@ class Consumption:
 
     async def _follow(self, partition: int, start: int | None, end: int) -> None:
         """Read a partition until the call ends, or until its present end."""
-        until_end, position = self._request.until_end, start
-        is_done = until_end and position == end
+        until_end, position, is_done = self._request.until_end, start, False
         try:
             while not is_done:
                 async with self._session.open(*self._read_request(partition, position), headers=_AS_FRAMES) as answer:

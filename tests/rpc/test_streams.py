@@ -78,6 +78,10 @@ def test_stream_by_position_begins_at_offsets_and_times_and_follows(
     publish(url, topic, "4", partition=1)
     assert next(messages_of(live)).value == b"4"
     live.cancel()
+    create(url, empty := new_name("empty"), 1)
+    assert list(rpc.consume.Consume(consume_pb2.ConsumeRequest(topic=empty, until_end=True))) == []
+    unread = consume_pb2.ConsumeRequest(topic=empty, filter=["xx>>>1"], until_end=True)
+    assert reason_of(rpc.consume.Consume(unread)).reason == "request_invalid", "also where nothing can be read"
     wrong = consume_pb2.ConsumeRequest(topic=topic, partitions=[7])
     assert "partitions" in refusal(rpc.consume.Consume, wrong).fields
 
