@@ -32,9 +32,10 @@ def _extra(words: str, context: Any) -> tuple[str, str | None]:
 
 def _no_option(found: Any, context: Any) -> tuple[str, str | None]:
     """Suggest the nearest flag; for --server-port that is --port, since the given one ends with it."""
-    given = found.option_name
-    tails = [flag for flag in _options(context) if given.endswith(flag.removeprefix("-"))]
-    near = next(iter([*tails, *(found.possibilities or ())]), None) or nearest(given, _options(context))
+    given, names = found.option_name, {flag.removeprefix("--"): flag for flag in _options(context)}
+    tails = [flag for flag in names.values() if given.endswith(flag.removeprefix("-"))]
+    name = nearest(given.removeprefix("--"), names, cutoff=0.7) if given.startswith("--") else None
+    near = tails[0] if tails else names.get(name or "")
     return f"no such option: {given}", f"did you mean {near}?" if near else _usage(context)
 
 

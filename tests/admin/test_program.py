@@ -16,6 +16,7 @@ COMMANDS = [command.path for command in PROGRAM.commands]
         (["doctor", "--severty", "note"], "error: no such option: --severty\nhint: did you mean --severity?\n"),
         (["doctor", "--severity", "x"], "error: --severity: there is no 'x'\nhint: write one of critical, "),
         (["rebalance", "describe", ""], "error: '' is not the name of a group\n"),
+        (["audit", "--retention", "1"], "error: no such option: --retention\nhint: `goqueue-admin audit --help` shows"),
         (["tenant", "create", ""], "error: '' cannot be the name of a tenant\nhint: choose a name"),
         (
             ["alert", "silence", "", "--for", "1h"],
