@@ -128,10 +128,13 @@ class UsageRecorder:
         for delivery in self._deliveries.open(self.state.group_ends):
             self._count_again(delivery)
         self._delivered_ends = self._deliveries.ends()
-        if not self.state.group_ends:
-            self._append([GroupLogsCounted(self._delivered_ends)], lambda _: None)
+        new = sorted(tenants.keys() - self.state.hours.keys())
+        begun = [self.hours.get(name) or self._first_hour(name) for name in new]
         for one in self.hours.values():
             one.group_ends = self._delivered_ends
+        if begun or not self.state.group_ends:  # a tenant that is deleted before its first record is known by this one
+            counted = GroupLogsCounted(self.state.group_ends or self._delivered_ends)
+            self._append([*map(replace, begun), counted], lambda _: None)
         for name in self.state.hours.keys() - tenants.keys():  # deleted after their last record
             self._complete(replace(self.hours.pop(name, self.state.hours[name])))
         self._close_hours(hour)
@@ -171,7 +174,9 @@ class UsageRecorder:
         for name in self.meters.tenants.state.tenants.keys() - self.hours.keys():
             begun = self._first_hour(name)
             begun.group_ends = self._deliveries.ends()
-            self._append([replace(begun)], lambda _: None)
+            # The hours before it come first: after a crash none of them would be counted again.
+            over = [replace(one) for (tenant, _), one in self._over.items() if tenant == name]
+            self._append([*over, replace(begun)], lambda _: None)
 
     # --- what is not recorded yet ---
 

@@ -35,7 +35,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.storage import frame, scan
 from goqueue.storage.log import LogSettings
 from tests.broker.brokers import KEEPS, Running, begin, frames_of, offer_batch
-from tests.broker.groupwork import Team
+from tests.broker.groupwork import GATHERED, Team
 
 TENANTS = ("acme", "beta")
 
@@ -110,6 +110,19 @@ class Life:
         if name not in self.topics():
             self.gone += counted
 
+    def make_again(self, tenant: str, *, crashes: bool) -> None:
+        """Delete a tenant, and create another one with its id."""
+        assert self.running.broker.tenants is not None
+        self.running.flush()
+        self.note_leases()
+        self.gone += self.recount(*(name for name in self.topics() if name.startswith(tenant)))
+        run_work(self.running.broker.tenants.delete(tenant), lambda: Team(self.running).due(GATHERED))
+        if crashes:
+            self.crash("synced")
+        assert self.running.broker.tenants is not None
+        run_work(self.running.broker.tenants.create(TenantRecord(id=tenant, name=tenant), ""), self.running.flush)
+        self.running.flush()
+
     def expire(self, name: str) -> None:
         """Let retention remove what it may."""
         self.running.flush()
@@ -167,6 +180,7 @@ class Life:
             lambda: self.crash(chance.choice(KEEPS)),
             lambda: self.pass_time(chance),
             self.rewrite_group_logs,
+            lambda: self.make_again(chance.choice(TENANTS), crashes=chance.random() < 0.5),
         ]
         always += [lambda: self.create(chance), lambda: self.record(waits=chance.random() < 0.5)]
         with_topics: list[Callable[[], object]] = [lambda: self.publish(chance)] * 4
@@ -285,7 +299,7 @@ def test_hours_are_closed_added_up_and_compared_with_limits() -> None:
             meter = life.meters.of("acme")
             assert meter is not None
         clock.advance(3595)
-    hours = life.hours("acme")
+    hours = [one for one in life.hours("acme") if one.hour >= first]
     assert [(one.hour - first, one.published_messages, one.consumed_messages) for one in hours] == [
         (hour, hour, 2) for hour in range(30)
     ]
@@ -347,6 +361,20 @@ def test_usage_of_an_hour_stays_when_its_tenant_is_deleted_and_made_again_after_
         run_work(tenants.create(TenantRecord(id="acme", name="acme"), ""), life.running.flush)
         life.sample()
         assert sum(one.published_messages for one in life.hours("acme")) == 3 * round_number
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+def test_usage_that_was_never_recorded_stays_when_its_tenant_is_made_again_between_two_crashes(hours: int) -> None:
+    life = Life()
+    life.running.create("acme.t")
+    life.running.publish(frames_of([b"x"] * 3), "acme.t")
+    team = Team(life.running, "acme.g")
+    team.ask_poll(team.join(topics=["acme.t"]))
+    life.running.clock.advance(3600 * hours)
+    life.make_again("acme", crashes=True)
+    life.crash("synced")
+    life.check()
+    assert sum(one.consumed_messages for one in life.hours("acme")) == 3
 
 
 def test_hours_expire_after_thirteen_months_also_of_a_deleted_tenant_whatever_the_clock_does() -> None:
@@ -428,8 +456,10 @@ def test_logs_are_kept_until_they_are_counted_unless_the_disk_refuses_the_count(
 
 def test_hours_that_the_disk_refused_are_recorded_later() -> None:
     life = Life()
-    clock = life.running.clock
+    clock, meter = life.running.clock, life.meters.of("acme")
+    assert meter is not None
     for hour in range(3):
+        meter.violations.count("max_topics", clock.monotonic_ns())
         life.running.refuse_writes("*__usage*")
         life.sample()
         life.record(waits=True)
