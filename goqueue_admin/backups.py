@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import exit_codes, terminal
-from goqueue.console.backups import ACTIVITIES, INCOMPLETE, NO_SCHEDULE, NO_TARGET, parse_end_offset, progress_text
+from goqueue.console.backups import (
+    ACTIVITIES,
+    INCOMPLETE,
+    NO_SCHEDULE,
+    NO_TARGET,
+    count_text,
+    parse_end_offset,
+    progress_text,
+    size_text,
+)
 from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, WatchOptions
 from goqueue.console.formatting import format_ago, format_to_second
@@ -43,12 +52,12 @@ _COLUMNS = (
     Column("ID", "id"),
     Column("STATE", "state"),
     Column("TIME", "cut_at", _optional_time),
-    Column("SIZE", "bytes", format_size),
-    Column("NEW", "new_bytes", format_size),
-    Column("LOGS", "logs", format_count),
+    Column("SIZE", "bytes", size_text),
+    Column("NEW", "new_bytes", size_text),
+    Column("LOGS", "logs", count_text),
     Column("VERIFIED", "verification", _verified),
     Column("PROGRESS", "progress", _progress),
-    Column("DAMAGED", "damaged_ranges", format_count, wide=True),
+    Column("DAMAGED", "damaged_ranges", count_text, wide=True),
     Column("UNAVAILABLE", "unavailable", lambda names: ", ".join(names) or "-", wide=True),
     Column("VERSION", "version", lambda text: text or "-", wide=True),
     Column("KEY", "key", lambda text: text or "-", wide=True),
@@ -57,7 +66,10 @@ _COLUMNS = (
 
 
 def _row(one: "BackupInfo") -> dict[str, Any]:
-    return {"name": one.id, **struct_to_row(one)}
+    row = {"name": one.id, **struct_to_row(one)}
+    if one.cut_at is None:  # its manifest cannot be read
+        row |= dict.fromkeys(("bytes", "new_bytes", "logs", "damaged_ranges"))
+    return row
 
 
 @session_flags
@@ -136,7 +148,10 @@ def list_backups(*, options: WatchOptions, session: Session) -> None:
     if targets[-1] is None:
         session.note(NO_TARGET)
     else:
-        session.note(f"{format_count(len(rows), 'backup')} in {targets[-1]}")
+        attempts = sum(row["state"] in ("failed", "cancelled") for row in rows)
+        stored = len(rows) - attempts - sum(row["state"] == "running" for row in rows)
+        failed = f", and {format_count(attempts, 'attempt')} that failed or were cancelled" if attempts else ""
+        session.note(f"{format_count(stored, 'backup')} in {targets[-1]}{failed}")
         if any(row["state"] == "incomplete" for row in rows):
             session.note(INCOMPLETE)
 
@@ -177,6 +192,8 @@ def describe(
     for one in found:
         if one.problem:
             session.note(f"{one.id}: {one.problem}")
+        if one.verification_problem is not None:
+            session.note(f"{one.id}: its last verification failed: {one.verification_problem}")
         if one.verification is not None:
             session.note(*(f"{one.id}: {sentence}" for sentence in one.verification.sentences))
 
@@ -205,6 +222,9 @@ def verify(
             found = _follow(session, client, found)
     session.write([_row(found)], _COLUMNS)
     _note_gaps(session, [found])
+    if wait and found.verification_problem is not None:
+        terminal.say_error(f"backup {found.id} was not verified", cause=found.verification_problem)
+        raise typer.Exit(exit_codes.FAILED)
     sentences = [] if found.verification is None or not wait else found.verification.sentences
     if sentences:
         terminal.say_error(f"backup {found.id} is damaged", details=sentences, hint="make another one")

@@ -10,7 +10,7 @@ from goqueue.api.fields import Offset, PartitionKey, Time
 from goqueue.backup.catalog import BackupSummary
 from goqueue.backup.manifest import LogEntry, Manifest
 from goqueue.quantities import format_time
-from goqueue.runtime.backup_runner import BackupRun, RunState
+from goqueue.runtime.backup_runner import BackupRun, BackupRunner, RunState
 from goqueue.runtime.topic_restorer import TopicRestorer
 
 BackupState = Literal["running", "complete", "incomplete", "failed", "cancelled", "damaged", "locked"]
@@ -57,6 +57,10 @@ class BackupJson(Struct, kw_only=True):
     unavailable: Annotated[list[str], Meta(description="Logs that the broker could not open.")] = []
     problem: str | None = None
     verification: BackupVerificationJson | None = None
+    verification_problem: Annotated[
+        str | None,
+        Meta(description="Why its last verification since the start of the broker could not be done."),
+    ] = None
     progress: BackupProgressJson | None = None
     restore: Annotated[
         TopicRestoreJson | None, Meta(description="The last restore of a topic from it, since the broker started.")
@@ -149,7 +153,7 @@ async def browse(call: ApiCall) -> BackupListResponse:
     schedule = _schedule(call)
     if runner.target is None:
         return BackupListResponse(target=None, schedule=schedule, backups=[])
-    found = {one.id: _stored(one, runner.current) for one in await runner.summaries()}
+    found = {one.id: _stored(one, runner) for one in await runner.summaries()}
     runs = [*runner.runs.values(), *([runner.current] if runner.current is not None else [])]
     found |= {run.id: _running(run) for run in runs if run.kind == "backup" and run.id not in found}
     newest_first = [found[name] for name in sorted(found, reverse=True)]
@@ -175,7 +179,7 @@ async def describe(call: ApiCall) -> BackupJson:
     run = current if current is not None and current.id == name else runner.runs.get(name)
     if run is not None and run.kind == "backup":
         return _running(run)
-    found = _stored(await runner.summary(name), runner.current)
+    found = _stored(await runner.summary(name), runner)
     if (restored := runner.restores.get(name)) is not None:
         found.restore = TopicRestoreJson(
             topic=restored.topic, state=restored.state, problem=restored.problem, bytes=restored.restored_bytes
@@ -209,8 +213,8 @@ def _log(log: LogEntry) -> BackupLogJson:
 async def verify(call: ApiCall) -> BackupJson:
     """Start to read a backup again; the answer does not wait for it."""
     name = call.parameters["backup"]
-    run = await call.app.backups.begin_verification(name)
-    return _stored(await call.app.backups.summary(name), run)
+    await call.app.backups.begin_verification(name)
+    return _stored(await call.app.backups.summary(name), call.app.backups)
 
 
 async def restore(call: ApiCall, body: RestoreTopicRequest) -> RestoreTopicResponse:
@@ -267,7 +271,8 @@ def _progress(run: BackupRun) -> BackupProgressJson | None:
     )
 
 
-def _stored(one: BackupSummary, current: BackupRun | None) -> BackupJson:
+def _stored(one: BackupSummary, runner: BackupRunner) -> BackupJson:
+    current = runner.current
     return BackupJson(
         id=one.id,
         state=one.state,
@@ -286,5 +291,6 @@ def _stored(one: BackupSummary, current: BackupRun | None) -> BackupJson:
         else BackupVerificationJson(
             verified_at=format_time(one.verified_ns), problems=one.problems, sentences=list(one.sentences)
         ),
+        verification_problem=runner.verification_problems.get(one.id),
         progress=_progress(current) if current is not None and current.id == one.id else None,
     )

@@ -6,7 +6,7 @@ from typing import Literal
 from goqueue.backup.manifest import decode_manifest
 from goqueue.backup.target import BackupTarget, refuse_unless_id
 from goqueue.backup.verify import VerificationNote, load_verification
-from goqueue.errors import BackupDamaged, BackupKeyMismatch
+from goqueue.errors import BackupDamaged, BackupKeyInvalid, BackupKeyMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,31 @@ class BackupCatalog:
 
     def summaries(self) -> list[BackupSummary]:
         """All backups, the oldest first."""
-        names, verified = self.target.ids(), self.target.verified_ids()
-        return [self._summary(name, is_verified=name in verified) for name in names]
+        names, verified, key_problem = self.target.ids(), self.target.verified_ids(), self._read_keys()
+        return [self._summary(name, key_problem, is_verified=name in verified) for name in names]
 
     def summary(self, name: str) -> BackupSummary:
-        return self._summary(name, is_verified=True)
+        return self._summary(name, self._read_keys(), is_verified=True)
 
-    def _summary(self, name: str, *, is_verified: bool) -> BackupSummary:
+    def _read_keys(self) -> BackupKeyInvalid | None:
+        """Read the key file again; return why that failed, if it did."""
+        try:
+            self.target.read_keys()
+        except BackupKeyInvalid as error:
+            return error
+        return None
+
+    def _summary(self, name: str, key_problem: BackupKeyInvalid | None, *, is_verified: bool) -> BackupSummary:
         found = self._known.get(name) or _summarize(self.target, name)
         if not found.is_locked:  # its key may be added
             self._known[name] = found
+        if found.key_id:
+            try:
+                if key_problem is not None:
+                    raise key_problem
+                self.target.require_key(name, found.key_id)
+            except (BackupKeyInvalid, BackupKeyMismatch) as error:  # its key was removed meanwhile
+                found = replace(found, problem=error.sentence, is_locked=True)
         if name not in self._notes and is_verified:
             note = load_verification(self.target, name)
             if note is not None:
@@ -95,8 +110,8 @@ def _summarize(target: BackupTarget, name: str) -> BackupSummary:
     try:
         content, key_id = target.get_any_manifest(name)
         manifest = decode_manifest(content, name)
-    except (BackupDamaged, BackupKeyMismatch) as error:
-        return BackupSummary(name, problem=error.sentence, is_locked=isinstance(error, BackupKeyMismatch))
+    except (BackupDamaged, BackupKeyInvalid, BackupKeyMismatch) as error:
+        return BackupSummary(name, problem=error.sentence, is_locked=not isinstance(error, BackupDamaged))
     return BackupSummary(
         name,
         manifest.cut_ns,

@@ -111,7 +111,7 @@ class ContentCodec:
             if crc32c(body) != int(checksum, 16):
                 raise BackupDamaged(f"{what} is damaged: its checksum does not match", object=name)
         else:
-            key = self._find_key(what, key_id.decode())
+            key = self.find_key(what, key_id.decode())
             decrypted = key.decrypt(memoryview(body), bytes.fromhex(salt.decode()), header[0], name.encode())
             if decrypted is None:
                 raise BackupDamaged(f"{what} is damaged, or was stored under another name", object=name)
@@ -123,7 +123,8 @@ class ContentCodec:
                 raise BackupDamaged(f"{what} is damaged: {error.sentence}", object=name) from None
         return bytes(body), (key_id or b"").decode()
 
-    def _find_key(self, what: str, key_id: str) -> BackupKey:
+    def find_key(self, what: str, key_id: str) -> BackupKey:
+        """Return the key with this id. Raises BackupKeyMismatch."""
         if self.keys is None:
             raise BackupKeyMismatch(
                 f"{what} is encrypted with key {key_id}, and there is no key file",

@@ -23,6 +23,10 @@ _COMMENT = """\
 # The keys of backups of GoQueue: an id, and the key. The first one encrypts, all decrypt.
 # Keep a copy of this file elsewhere, and not beside the backups: without it they cannot be read.
 """
+_ABSENT_HINT = (
+    "restore it from its copy: a new key reads no earlier backup; where there is none, `goqueue backup key new FILE` "
+    "makes the first key"
+)
 
 
 class BackupKey:
@@ -115,7 +119,7 @@ class KeyFile:
 
 def read_key_text(path: str) -> str:
     """Return the content of a key file. Raises BackupKeyInvalid where others may read it."""
-    hint = "`goqueue backup key new FILE` makes one"
+    hint = _ABSENT_HINT
     try:
         with open(path, "rb", opener=_open) as file:
             status = os.fstat(file.fileno())
@@ -126,7 +130,7 @@ def read_key_text(path: str) -> str:
     except OSError as error:
         raise BackupKeyInvalid(f"the key file {path} cannot be read: {error.strerror}", hint=hint) from None
     if len(content) > _FILE_BYTES_MAX or not content.isascii():
-        raise BackupKeyInvalid(f"the key file {path} is not one", hint=f"restore it from a copy, or {hint}")
+        raise BackupKeyInvalid(f"the key file {path} is not one", hint=hint)
     return content.decode("ascii")
 
 
@@ -157,7 +161,7 @@ def _parse(path: str, text: str) -> Iterator[BackupKey]:
         count += 1
         yield key
     if not count:
-        raise BackupKeyInvalid(f"the key file {path} has no key", hint="`goqueue backup key new FILE` makes one")
+        raise BackupKeyInvalid(f"the key file {path} has no key", hint=_ABSENT_HINT)
 
 
 def new_key_text(others: str = "") -> tuple[str, str]:

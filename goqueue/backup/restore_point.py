@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
+from goqueue.backup.manifest import Manifest
 from goqueue.quantities import format_count
 
 
@@ -38,6 +39,13 @@ class PointInTime:
         """Names these ends: a restore continues one with the same."""
         told = repr((sorted((name, one.offset) for name, one in self.ends.items()), self.left_out))
         return f"{crc32(told.encode()):08x}"
+
+
+def keeps_messages(manifest: Manifest, point: PointInTime) -> bool:
+    """Return whether a restore has any message of a topic."""
+    topics = [log for log in manifest.logs if not log.name.startswith("__") and log.name not in point.left_out]
+    ends = {name: end.offset for name, end in point.ends.items()}
+    return any(log.first_offset < ends.get(log.name, log.next_offset) for log in topics)
 
 
 def describe_ends(point: PointInTime) -> Iterator[str]:

@@ -17,6 +17,7 @@ when the manifest has its name. An interrupted backup leaves pieces, which the n
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from msgspec import structs
@@ -24,6 +25,7 @@ from msgspec import structs
 from goqueue.backup.content_codec import OBJECT_NAME, ContentCodec
 from goqueue.backup.manifest import Piece
 from goqueue.backup.target_storage import Content, Pace, TargetStorage
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import BackupDamaged, BackupKeyMismatch, BackupNotFound, BackupTargetInvalid, DiskFailed
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
@@ -79,6 +81,10 @@ class BackupTarget:
             return None
         keys.read()
         return keys.first.id
+
+    def require_key(self, name: str, key_id: str) -> None:
+        """Raise BackupKeyMismatch unless the key of a backup is in the key file, as it was read last."""
+        self._codec.find_key(f"backup {name}", key_id)
 
     def refuse_vanished(self) -> None:
         """Raise BackupTargetInvalid if the target with the known backups is gone, out of reach or another one."""
@@ -242,3 +248,10 @@ def refuse_unless_id(name: str, ids: list[str]) -> None:
         near = nearest(name, ids)
         hint = f"did you mean {near}?" if near else "`goqueue-admin backup list` shows all"
         raise BackupNotFound(f"there is no backup {quoted(name)}", hint=hint)
+
+
+def new_backup_id(now_ns: int) -> str:
+    """Return an id that sorts by time: the second, its milliseconds in hexadecimal, and five random digits."""
+    seconds, rest_ns = divmod(now_ns, NANOSECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{rest_ns // 1_000_000:03x}{uuid4().hex[:5]}"

@@ -77,6 +77,8 @@ class BackupInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Logs that the broker could not open: they are not in the backup."""
     problem: str | None = None
     verification: BackupVerificationInfo | None = None
+    verification_problem: str | None = None
+    """Why its last verification since the start of the broker could not be done."""
     progress: BackupProgressInfo | None = None
     restore: TopicRestoreInfo | None = None
 

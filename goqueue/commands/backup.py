@@ -9,7 +9,7 @@ import typer
 
 from goqueue.config import load
 from goqueue.console import exit_codes, terminal
-from goqueue.console.backups import INCOMPLETE, progress_text
+from goqueue.console.backups import INCOMPLETE, count_text, progress_text, size_text
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.flags import expand_flags
 from goqueue.console.formatting import format_to_second
@@ -29,11 +29,11 @@ _COLUMNS = (
     Column("ID", "name"),
     Column("STATE", "state"),
     Column("TIME", "cut_at", lambda text: "-" if text is None else format_to_second(text)),
-    Column("SIZE", "bytes", format_size),
-    Column("NEW", "new_bytes", format_size),
-    Column("LOGS", "logs", format_count),
-    Column("DAMAGED", "damaged_ranges", format_count, wide=True),
-    Column("VERSION", "version", wide=True),
+    Column("SIZE", "bytes", size_text),
+    Column("NEW", "new_bytes", size_text),
+    Column("LOGS", "logs", count_text),
+    Column("DAMAGED", "damaged_ranges", count_text, wide=True),
+    Column("VERSION", "version", lambda text: text or "-", wide=True),
     Column("KEY", "key", lambda text: text or "-", wide=True),
     Column("PROBLEM", "problem", lambda text: text or "-", wide=True),
 )
@@ -140,11 +140,11 @@ def list_backups(*, target: BackupSource, session: Session) -> None:
             "name": one.id,
             "state": one.state,
             "cut_at": format_time(one.cut_ns) if one.cut_ns else None,
-            "bytes": one.size,
-            "new_bytes": one.new_bytes,
-            "logs": one.logs,
-            "damaged_ranges": one.damages,
-            "version": one.version,
+            "bytes": one.size if one.cut_ns else None,  # where the manifest cannot be read, nothing is known
+            "new_bytes": one.new_bytes if one.cut_ns else None,
+            "logs": one.logs if one.cut_ns else None,
+            "damaged_ranges": one.damages if one.cut_ns else None,
+            "version": one.version or None,
             "key": one.key_id or None,
             "problem": one.problem,
         }
@@ -210,6 +210,10 @@ def diff(
 
     opened = target.open()
     before, after = _manifest(opened, earlier), _manifest(opened, later)
+    if later is None and before.id == after.id:
+        raise UsageInvalid(
+            f"backup {after.id} is the newest: there is none to compare it with", hint="name an earlier one"
+        )
     rows = [
         {
             "name": one.name,
@@ -351,11 +355,14 @@ def _sentences(plan: "RestorePlan") -> list[str]:
     lines = [
         f"{'continue to restore' if plan.is_continued else 'restore'} backup {manifest.id} to {plan.path}",
         f"  {format_count(len(manifest.logs), 'log')}, {format_count(plan.segments, 'segment')}, "
-        f"{format_size(plan.bytes)}, as they were at {format_time(moment)}",
+        f"{format_size(plan.bytes)}{'' if point is None else ' before they are cut'}, as they were at "
+        f"{format_time(moment)}",
     ]
     if point is not None:
-        from goqueue.backup.restore_point import describe_ends  # noqa: PLC0415
+        from goqueue.backup.restore_point import describe_ends, keeps_messages  # noqa: PLC0415
 
+        if not keeps_messages(manifest, point):
+            lines.append("  no message of a topic was there then")
         lines += [f"  {line}" for line in describe_ends(point)]
     damages = sum(len(log.damages) for log in manifest.logs)
     if damages:

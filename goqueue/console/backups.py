@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goqueue.console.formatting import format_size_rate
-from goqueue.quantities import format_duration, format_size, quoted
+from goqueue.quantities import format_count, format_duration, format_size, quoted
 
 ACTIVITIES = {"backup": "backing up", "restore": "restoring", "verification": "verifying"}
 INCOMPLETE = "incomplete backups lack logs that the broker could not open: `describe` names them"
@@ -21,6 +21,14 @@ def progress_text(found: Mapping[str, Any]) -> str:
     told_rate = format_size_rate(rate) if rate else "rate unknown"
     told_left = "time left unknown" if left is None else f"{format_duration(round(left))} left"
     return f"{share}, {told_rate}, {told_left}"
+
+
+def size_text(size: int | None) -> str:
+    return "-" if size is None else format_size(size)
+
+
+def count_text(count: int | None) -> str:
+    return "-" if count is None else format_count(count)
 
 
 def parse_end_offset(text: str) -> tuple[int, int]:

@@ -14,10 +14,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Literal, TypeVar
-from uuid import uuid4
 
 from goqueue import __version__
 from goqueue.backup.catalog import BackupCatalog, BackupSummary
@@ -26,12 +24,11 @@ from goqueue.backup.cut import Cut, remove_cut, take_cut
 from goqueue.backup.manifest import Manifest
 from goqueue.backup.restore import RESTORING_DIRECTORY, remove_tree
 from goqueue.backup.retention import BackupRetention
-from goqueue.backup.target import BackupTarget, refuse_unless_id
+from goqueue.backup.target import BackupTarget, new_backup_id, refuse_unless_id
 from goqueue.backup.target_note import TargetNote
 from goqueue.backup.verify import Verification, load_manifest, store_verification, verify_backup
 from goqueue.broker.core.work import Work
-from goqueue.clock import NANOSECONDS
-from goqueue.errors import BackupCancelled, BackupDamaged, BackupsBusy, BackupsOff, GoQueueError
+from goqueue.errors import BackupCancelled, BackupDamaged, BackupsBusy, BackupsOff, DiskFull, GoQueueError
 from goqueue.limits import BACKUP_RUNS_KEPT, BACKUP_TARGET_CHECK_SECONDS
 from goqueue.quantities import format_count, format_size
 from goqueue.runtime.runtime import Runtime
@@ -129,6 +126,8 @@ class BackupRunner:
         """Backups of this process that are not in the target, the oldest first."""
         self.restores: dict[str, BackupRun] = {}
         """The last restore of a topic from each backup."""
+        self.verification_problems: dict[str, str] = {}
+        """Why the last verification of a backup could not be done."""
         self.current: BackupRun | None = None
         self._runtime = runtime
         self._rate = bytes_per_second
@@ -176,15 +175,16 @@ class BackupRunner:
     def begin_backup(self, *, is_new_target: bool = False) -> BackupRun:
         """Start a backup. Raises BackupsOff or BackupsBusy."""
         now_ns = self._runtime.clock.now_ns()
-        run = BackupRun(_new_id(now_ns), "backup", now_ns, Throttle(self._rate), is_new_target=is_new_target)
+        run = BackupRun(new_backup_id(now_ns), "backup", now_ns, Throttle(self._rate), is_new_target=is_new_target)
         return self._begin(run)
 
     async def begin_verification(self, name: str) -> BackupRun:
         """Start to read a backup again. Raises BackupKeyMismatch where its key is missing."""
         self._refuse_busy()
         await self.run_list_job(partial(self._refuse_locked, name))
-        run = BackupRun(name, "verification", self._runtime.clock.now_ns(), Throttle(self._rate))
-        return self._begin(run)
+        run = self._begin(BackupRun(name, "verification", self._runtime.clock.now_ns(), Throttle(self._rate)))
+        self.verification_problems.pop(name, None)
+        return run
 
     def begin_restore(
         self, name: str, topic: str, size: int, restore: Callable[[BackupRun], Awaitable[None]]
@@ -232,6 +232,8 @@ class BackupRunner:
         target = self._require_catalog().target
         self.target_problem = _problem_of(target.refuse_vanished)
         self.key_problem = _problem_of(target.read_keys)
+        if self.locked:
+            self._look()  # the keys may be there again
 
     async def wait(self) -> None:
         """Wait until nothing runs."""
@@ -300,6 +302,7 @@ class BackupRunner:
 
     def _refuse_locked(self, name: str) -> None:
         self._refuse_unknown(name)
+        self._require_catalog().target.read_keys()  # what was in the file before does not count
         with suppress(BackupDamaged):  # which the verification finds
             load_manifest(self._require_catalog().target, name)
 
@@ -322,6 +325,8 @@ class BackupRunner:
         await self.look()
         run.state, run.problem = state, problem  # in the turn in which the next one may begin
         self.current = None
+        if run.kind == "verification" and problem is not None:
+            self.verification_problems[run.id] = problem
         if run.kind == "backup" and run.state != "complete":
             self.runs[run.id] = run
             while len(self.runs) > BACKUP_RUNS_KEPT:
@@ -397,6 +402,7 @@ class BackupRunner:
         catalog = self._require_catalog()
         with self._opened_target():
             catalog.delete(name)
+        self.verification_problems.pop(name, None)
 
     @contextmanager
     def _opened_target(self, *, is_new: bool = False) -> Iterator[None]:
@@ -428,13 +434,6 @@ class BackupRunner:
             self.locked = tuple(one.id for one in found if one.is_locked)
 
 
-def _new_id(now_ns: int) -> str:
-    """Return an id that sorts by time: the second, its milliseconds in hexadecimal, and five random digits."""
-    seconds, rest_ns = divmod(now_ns, NANOSECONDS)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{rest_ns // 1_000_000:03x}{uuid4().hex[:5]}"
-
-
 def _problem_of(check: Callable[[], object]) -> str | None:
     """Return why a check fails; None if it does not."""
     try:
@@ -446,4 +445,5 @@ def _problem_of(check: Callable[[], object]) -> str | None:
 
 def _explained(error: GoQueueError) -> str:
     """Return what failed, and what to do: only this is kept of an error."""
-    return error.sentence if error.hint is None else f"{error.sentence}; {error.hint}"
+    hint = "free some space, and try again" if isinstance(error, DiskFull) else error.hint  # nothing repeats it soon
+    return error.sentence if hint is None else f"{error.sentence}; {hint}"

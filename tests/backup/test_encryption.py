@@ -125,7 +125,10 @@ def test_backup_of_another_key_is_refused_and_not_called_damaged(keys: Path, tmp
         assert (summary.state, summary.problem is not None and said in summary.problem) == ("locked", True)
         with pytest.raises(BackupKeyMismatch, match=said):
             BackupRepair(disk, target)
+    seen = target_with(disk, other)
+    seen.read_keys()
     other.chmod(0o644)
+    assert BackupCatalog(seen).summaries()[0].state == "locked"
     with pytest.raises(BackupKeyInvalid, match="others may read"):
         target_with(disk, other).open("this test")
     (summary,) = BackupCatalog(target_with(disk, keys)).summaries()

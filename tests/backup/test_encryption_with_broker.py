@@ -52,7 +52,8 @@ def test_encrypted_backups_are_made_verified_and_restored_with_their_key_alone(
         done = goqueue(*words, *given)
         assert done.code == 0, done.err
         answers += [done.out, done.err]
-    assert [one["state"] for one in rows(goqueue("backup", "list", "--from", target, "-o", "json"))] == ["locked"]
+    (listed,) = rows(goqueue("backup", "list", "--from", target, "-o", "json"))
+    assert (listed["state"], listed["bytes"], listed["logs"]) == ("locked", None, None)
     (segment,) = (tmp_path / "data/logs/orders/0").glob("*.log")
     content = segment.read_bytes()
     segment.write_bytes(content[:40] + b"x" + content[41:])
@@ -120,3 +121,20 @@ def test_key_file_that_cannot_be_used_ends_the_start(tmp_path: Path, keys: Path)
     keys.write_text("secret")
     refused = goqueue("backup", "key", "rotate", str(keys))
     assert (refused.code, "line 1" in refused.err, keys.read_text()) == (2, True, "secret")
+
+
+def test_backups_whose_key_is_gone_are_locked_and_their_verification_fails(tmp_path: Path, keys: Path) -> None:
+    with encrypted(tmp_path, keys) as running:
+        (made,) = rows(admin(running.url, "backup", "create", "-o", "json"))
+        lost = keys.rename(tmp_path / "lost.key")
+        failed = admin(running.url, "backup", "verify")
+        assert (failed.code, f"the key file {keys} cannot be read" in failed.err) == (2, True)
+        assert "restore it from its copy: a new key reads no earlier backup" in " ".join(failed.err.split())
+        (listed,) = rows(admin(running.url, "backup", "list", "-o", "json"))
+        assert (listed["state"], f"the key file {keys} cannot be read" in listed["problem"]) == ("locked", True)
+        assert goqueue("backup", "key", "new", str(keys)).code == 0
+        (listed,) = rows(admin(running.url, "backup", "list", "-o", "json"))
+        assert (listed["state"], made["key"] in listed["problem"]) == ("locked", True)
+        assert admin(running.url, "backup", "verify").code == 2
+        lost.rename(keys)
+        assert rows(admin(running.url, "backup", "verify", "-o", "json"))[0]["state"] == "complete"

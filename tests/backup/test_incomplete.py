@@ -1,8 +1,10 @@
-"""Backups of a broker that has lost a log: they are marked, and displace none that has it."""
+"""Backups that are not what they should be: one that lacks a lost log, and one that cannot be verified."""
 
 from pathlib import Path
 
+from goqueue.backup.opening import open_target
 from tests.admin.programs import admin
+from tests.backup.keys import locked
 from tests.backup.test_with_broker import broker, goqueue, rows
 from tests.brokers import ask, create, publish, read
 
@@ -55,3 +57,20 @@ def test_backup_without_a_lost_log_is_marked_until_it_is_repaired_from_an_earlie
         deleted = rows(admin(running.url, "backup", "prune", "--yes", "-o", "json"))
         assert len(deleted) == 2
         assert whole["id"] in {one["name"] for one in deleted}
+
+
+def test_verification_that_cannot_be_done_ends_with_its_error(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        made = rows(admin(running.url, "backup", "create", "-o", "json"))[0]["id"]
+        with locked(open_target(str(tmp_path / "backups"))):
+            failed = admin(running.url, "backup", "verify")
+            assert (failed.code, f"backup {made} was not verified" in failed.err) == (1, True)
+            assert admin(running.url, "backup", "create").code == 1
+        described = ask(running.url, "GET", f"/admin/backup/{made}").json
+        assert described["verification"] is None
+        assert described["verification_problem"] in " ".join(failed.err.split())
+        assert "its last verification failed: " in admin(running.url, "backup", "describe", made).err
+        assert "1 backup in " in (listed := admin(running.url, "backup", "list").err)
+        assert ", and 1 attempt that failed or were cancelled" in listed
+        assert admin(running.url, "backup", "verify").code == 0
+        assert ask(running.url, "GET", f"/admin/backup/{made}").json["verification_problem"] is None

@@ -231,6 +231,9 @@ def test_prune_and_doctor_look_at_what_the_target_has(tmp_path: Path) -> None:
         changes = {one["name"]: (one["before"], one["after"], one["gone_bytes"]) for one in found}
         assert (changes["orders/0"], changes["refunds/0"]) == ((1, 2, 0), (None, 0, 0))
         assert "__security/0" not in changes
+        assert "is the newest: there is none to compare it with" in goqueue("backup", "diff", made[1], *words).err
+        long_ago = ("restore", *words[:2], "--data-dir", str(tmp_path / "then"), "--to", "2020-01-01T00:00:00Z")
+        assert "no message of a topic was there then" in goqueue(*long_ago, "--dry-run").err
         assert rows(admin(running.url, "backup", "prune", "--dry-run", "-o", "json")) == [
             {"name": made[0], "result": "would be deleted"}
         ]

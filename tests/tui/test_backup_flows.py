@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from goqueue.backup.opening import open_target
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin.dashboard.screens.routes import HOME, Location
 from tests.api.keys import eventually, secured
-from tests.backup.keys import key_file, keys_of
+from tests.backup.keys import key_file, keys_of, locked
 from tests.brokers import ask, create, publish, read
 from tests.tui.pilots import press, see, see_page, shown, table, text, until
 
@@ -155,6 +156,18 @@ async def test_damaged_backup_is_named_from_the_overview_to_its_object(tmp_path:
             await see(pilot, "1 problem", "x deletes it")
             await press(pilot, "i")
             await see(pilot, piece.name)
+
+
+async def test_verification_that_cannot_be_done_is_shown_with_its_reason(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        made = make_backup(running.url)
+        with locked(open_target(str(tmp_path / "backups"))):
+            ask(running.url, "POST", f"/admin/backup/{made}/verify", {})
+            eventually(lambda: ask(running.url, "GET", f"/admin/backup/{made}").json["verification_problem"])
+        async with shown(running.url, BACKUPS, size=(100, 30)) as pilot:
+            await see(pilot, "◆ failed")
+            await press(pilot, "enter")
+            await see(pilot, "its last verification failed: ")
 
 
 async def test_encrypted_backup_names_its_key_and_is_locked_without_it(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def _backup_row(one: "BackupInfo", now_ns: int) -> BackupRow:
     age = None if one.cut_at is None else formats.age_seconds(one.cut_at, now_ns)
     if one.progress is not None and one.progress.activity == "verification":
         return BackupRow(one, age, ACTIVITIES["verification"], "accent")
+    if one.verification_problem is not None:
+        return BackupRow(one, age, "◆ failed", "bad")
     if one.verification is None:
         return BackupRow(one, age, None, "muted")
     return BackupRow(one, age, *_verified(one.verification, now_ns))
@@ -199,6 +201,8 @@ def backup_facts(one: "BackupInfo", now_ns: int, sentences: int = _SENTENCES) ->
         yield "encrypted", f"with key {one.key}", ""
     if one.state in STORED_STATES:
         yield from _verification_facts(one.verification, now_ns, sentences)
+    if one.verification_problem is not None:
+        yield "", f"its last verification failed: {one.verification_problem}", "bad"
     if one.damaged_ranges:
         told = format_count(one.damaged_ranges, "range")
         yield "damages", f"{told} damaged when copied; ⏎ on a log shows where", "warn"
