@@ -197,6 +197,10 @@ class MethodNotAllowed(CallerError):
     """The path does not accept this method; `details["allowed"]` lists the accepted ones."""
 
 
+class NodeNotFound(CallerError):
+    """The cluster has no node with this id."""
+
+
 class OffsetOutOfRange(CallerError):
     """The offset is outside the log; `details` has `first` and `next`, its first and next offset."""
 

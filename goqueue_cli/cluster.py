@@ -103,7 +103,7 @@ def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterat
         yield f"missing     {', '.join(missing)}"
     for one in state.nodes:
         if one.problem is not None:
-            yield f"problem     {one.problem}"
+            yield f"problem     {one.node_id}: {one.problem}"
     if health.safe_to_stop is not None:
         yield f"stop        {'safe: a majority is' if health.safe_to_stop else 'NOT safe: no majority would be'} left"
     yield "topics      not replicated: each node has its own"

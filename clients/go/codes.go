@@ -61,6 +61,7 @@ const (
 	ErrMemberUnknown          Code = "member_unknown"
 	ErrMessageTooLarge        Code = "message_too_large"
 	ErrMethodNotAllowed       Code = "method_not_allowed"
+	ErrNodeNotFound           Code = "node_not_found"
 	ErrOffsetOutOfRange       Code = "offset_out_of_range"
 	ErrOperationNotFound      Code = "operation_not_found"
 	ErrOperationNotUndoable   Code = "operation_not_undoable"

@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 
 from goqueue.api.endpoint import ApiCall
 from goqueue.cluster.membership import EventKind, NodeStatus
-from goqueue.errors import ClusterOff
+from goqueue.errors import ClusterOff, NodeNotFound
 from goqueue.limits import OFFSET_MAX
-from goqueue.quantities import format_time
+from goqueue.quantities import format_time, quoted
 from goqueue.runtime.cluster.cluster_facts import ClusterFacts, ClusterHealth, NodeFacts, NodeRole, cluster_facts
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 
@@ -30,7 +30,7 @@ class ClusterNodeJson(Struct, kw_only=True):
     version: str | None
     registered_at: str | None
     silent_seconds: Annotated[float | None, Meta(description="Since it was heard; null if it never was.")]
-    problem: Annotated[str | None, Meta(description="Why there is no connection with it.")]
+    problem: Annotated[str | None, Meta(description="Why there is no connection with it, or it has no vote.")]
 
 
 class ClusterEventJson(Struct):
@@ -129,6 +129,8 @@ def _node(facts: NodeFacts) -> ClusterNodeJson:
 
 async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHealthResponse:
     facts: ClusterFacts = cluster_facts(member_of(call))
+    if query.node is not None and all(one.node != query.node for one in facts.nodes):
+        raise NodeNotFound(f"the cluster has no node {quoted(query.node)}", hint="GET /cluster/state lists the nodes")
     return ClusterHealthResponse(
         status=facts.health,
         controller_id=facts.controller,

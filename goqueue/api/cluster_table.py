@@ -14,7 +14,7 @@ CLUSTER_ENDPOINTS = (
     ),
     Endpoint(
         "GET", "/cluster/health", cluster.describe_health, "Tell whether the cluster has a controller and a majority",
-        errors=(errors.ClusterOff,),
+        errors=(errors.ClusterOff, errors.NodeNotFound),
     ),
     Endpoint(
         "POST", "/cluster/vote", cluster_peers.vote, "Ask a voter for its vote", errors=_SIGNED,

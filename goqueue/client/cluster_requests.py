@@ -27,7 +27,7 @@ class ClusterNodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     silent_seconds: float | None = None
     """Since it was heard; None if it never was."""
     problem: str | None = None
-    """Why there is no connection with it, where an operator must act."""
+    """Why there is no connection with it or why it has no vote, where an operator must act."""
 
 
 class ClusterStateInfo(msgspec.Struct, frozen=True, kw_only=True):

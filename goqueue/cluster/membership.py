@@ -3,7 +3,8 @@
 unknown ── heard ──> alive ── silent ──> suspect ── silent ──> dead
                        ^                    │                    │
                        └────── heard ───────┴────────────────────┘
-alive, suspect ── says that it stops ──> leaving ── heard after a new start ──> alive
+alive, suspect ── says that it stops ──> leaving ── silent ──> dead
+                                            └── heard after a new start ──> alive
 """
 
 from collections.abc import Iterable
@@ -66,12 +67,13 @@ class Membership:
     def tick(self, now_ns: int) -> None:
         """Count silence."""
         for node, member in self._members.items():
-            if member.heard_ns is None or member.status in ("unknown", "leaving", "dead"):
+            if member.heard_ns is None or member.status in ("unknown", "dead"):
                 continue
             silence = now_ns - member.heard_ns
             if silence >= self._settings.dead_ns:
-                member.status = "dead"
-                self.on_event.emit("died", node)
+                has_left, member.status = member.status == "leaving", "dead"
+                if not has_left:
+                    self.on_event.emit("died", node)
             elif silence >= self._settings.suspect_ns and member.status == "alive":
                 member.status = "suspect"
                 self.on_event.emit("suspected", node)

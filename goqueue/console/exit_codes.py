@@ -55,6 +55,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.LastAdministrator: NOT_FOUND,
     errors.LogExists: NOT_FOUND,
     errors.LogNotFound: NOT_FOUND,
+    errors.NodeNotFound: NOT_FOUND,
     errors.OffsetOutOfRange: NOT_FOUND,
     errors.OperationNotFound: NOT_FOUND,
     errors.OperationNotUndoable: NOT_FOUND,

@@ -86,6 +86,7 @@ _COMMAND_HINTS = {
     "delayed_not_found": "`goqueue-cli delayed list {topic}` shows the pending messages",
     "group_not_found": "`goqueue-cli group list` shows the groups",
     "key_not_found": "`goqueue-admin key list` shows the API keys",
+    "node_not_found": "`goqueue-cli cluster nodes` lists the nodes",
     "producer_not_found": "`goqueue-cli transaction list --all` shows the transactional ids",
     "role_not_found": "`goqueue-admin role list` shows the roles",
     "rule_not_found": "`goqueue-admin acl list` shows the rules",

@@ -48,9 +48,9 @@ def node_refused(facts: BrokerFacts) -> FindingStream:
 
 @finding_rule("warning")
 def vote_missing(facts: BrokerFacts) -> FindingStream:
-    if facts.cluster is not None and facts.cluster.lacks_vote:
+    for node in () if facts.cluster is None else facts.cluster.without_vote:
         yield Finding(
-            facts.cluster.node,
-            "this node is one of `cluster.peers` and has no vote: the cluster was formed with another data directory",
+            node,
+            "the node is one of `cluster.peers` and has no vote: the cluster was formed with another data directory",
             "restore the directory that the node had; until then the cluster survives one loss less",
         )

@@ -115,8 +115,8 @@ class ClusterCondition:
     seconds_without_controller: float = 0.0
     failure: str | None = None
     """Why this node takes no part any more."""
-    lacks_vote: bool = False
-    """It is one of the peers, on another data directory than the voter."""
+    without_vote: tuple[str, ...] = ()
+    """Peers on another data directory than the voter."""
     dead: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     """Nodes without a connection, and why, where an operator must act."""

@@ -46,14 +46,28 @@ def test_dead_node_that_is_heard_again_has_recovered() -> None:
     assert events[-1] == ("recovered", "n2")
 
 
-def test_node_that_leaves_is_neither_suspected_nor_recovered_by_a_late_message() -> None:
+def test_node_that_leaves_is_dead_after_silence_without_having_been_suspected() -> None:
     members, events = membership()
     members.heard("n2", 0)
     members.leaves("n2")
     members.heard("n2", 1)
-    members.tick(60 * SECOND)
+    statuses = []
+    for second in (1, 8, 10):
+        members.tick(second * SECOND)
+        statuses.append(members.status("n2"))
 
-    assert members.status("n2") == "leaving"
+    assert statuses == ["leaving", "leaving", "dead"]
     assert events == [("joined", "n2"), ("left", "n2")]
-    members.connected("n2", 61 * SECOND)
+
+
+def test_node_that_leaves_is_alive_only_by_a_new_connection() -> None:
+    members, events = membership()
+    members.heard("n2", 0)
+    members.leaves("n2")
+    members.heard("n2", 1)
+    assert members.status("n2") == "leaving"
+
+    members.connected("n2", 2)
+
     assert members.status("n2") == "alive"
+    assert events == [("joined", "n2"), ("left", "n2"), ("recovered", "n2")]

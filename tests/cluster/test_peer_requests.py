@@ -96,6 +96,15 @@ def test_broker_alone_has_no_cluster(tmp_path: Path) -> None:
         assert "\ngoqueue_cluster_epoch " not in ask(alone.url, "GET", "/metrics").body.decode()
 
 
+def test_unknown_node_is_not_safe_to_stop_but_unknown(tmp_path: Path) -> None:
+    with single(tmp_path) as url:
+        unknown = ask(url, "GET", "/cluster/health?node=nope")
+
+        assert (unknown.status, unknown.json["code"]) == (404, "node_not_found")
+        assert unknown.json["error"] == "the cluster has no node 'nope'"
+        assert ask(url, "GET", "/cluster/health?node=n1").json["safe_to_stop"] is False
+
+
 def test_metrics_and_doctor_tell_of_the_cluster(tmp_path: Path) -> None:
     with single(tmp_path) as url:
         metrics = ask(url, "GET", "/metrics").body.decode()

@@ -7,6 +7,7 @@ from signal import SIGCONT, SIGSTOP
 
 from goqueue.runtime.cluster.notes import NodeNotes
 from goqueue.storage.disk import SystemDisk
+from tests.brokers import ask
 from tests.cluster.processes import NAMES, SECRET, ServedCluster, cluster
 
 
@@ -60,7 +61,11 @@ def test_node_with_an_empty_directory_has_no_vote(tmp_path: Path) -> None:
 
         nodes.wait(lambda: nodes.state(wiped).controller_id == controller and nodes.state(wiped).version > 0)
         assert not nodes.state(wiped).has_vote
-        assert nodes.node(controller, wiped).role == "observer"
+        for name in NAMES:
+            assert nodes.node(name, wiped).role == "observer"
+            assert "another data directory" in (nodes.node(name, wiped).problem or "")
+            findings = ask(nodes.brokers[name].url, "GET", "/doctor").json["findings"]
+            assert [one["subject"] for one in findings if one["code"] == "vote_missing"] == [wiped]
 
 
 def test_two_wiped_nodes_form_no_second_cluster(tmp_path: Path) -> None:
@@ -85,6 +90,7 @@ def test_node_with_another_secret_is_refused(tmp_path: Path) -> None:
         nodes.start(stranger, secret=f"not {SECRET}")
 
         nodes.wait(lambda: any(one.problem for one in nodes.state(stranger).nodes))
+        nodes.wait(lambda: all(nodes.node(name, stranger).problem for name in NAMES if name != stranger))
         assert nodes.state(stranger).controller_id is None
         sentences = [one.problem or "" for name in NAMES for one in nodes.state(name).nodes]
         assert any("secret" in sentence for sentence in sentences)

@@ -34,6 +34,6 @@ def test_each_dead_or_refused_node_is_a_finding() -> None:
 
 
 def test_node_that_lost_its_vote_or_its_disk_says_so() -> None:
-    found = findings(lacks_vote=True, failure="log __cluster_metadata/0 is fenced")
-    assert found["vote_missing"].severity == "warning"
+    found = findings(without_vote=("n2",), failure="log __cluster_metadata/0 is fenced")
+    assert (found["vote_missing"].subject, found["vote_missing"].severity) == ("n2", "warning")
     assert found["node_failed"].severity == "critical"

@@ -645,7 +645,7 @@ ILL = BrokerFacts(
     ),
     tls=replace(CERTIFICATE, seconds_left=0.0, error="the key is gone"),
     cluster=ClusterCondition(
-        node="n1", seconds_without_controller=60.0, failure="the disk failed", lacks_vote=True, dead=("n2",),
+        node="n1", seconds_without_controller=60.0, failure="the disk failed", without_vote=("n1",), dead=("n2",),
         problems=(("n3", "it has another secret"),),
     ),
     backups=BackupFacts(

@@ -20,7 +20,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         ),
         404: (
             errors.BackupNotFound, errors.DelayedNotFound, errors.EndpointNotFound,
-            errors.GroupNotFound, errors.KeyNotFound, errors.LogNotFound,
+            errors.GroupNotFound, errors.KeyNotFound, errors.LogNotFound, errors.NodeNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
             errors.RoleNotFound, errors.RuleNotFound, errors.SchemaDeletionRefused, errors.SchemaNotFound,
             errors.SchemaVersionNotFound, errors.SegmentNotFound,

@@ -12,6 +12,7 @@ from goqueue.runtime.cluster.cluster_node import ClusterNode
 
 NodeRole = Literal["controller", "voter", "observer"]
 ClusterHealth = Literal["ok", "degraded", "fail"]
+_NO_VOTE = "it has no vote: the cluster was formed with another data directory of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class NodeFacts:
     registered_ns: int | None
     silence_seconds: float | None
     problem: str | None
-    """Why there is no connection with it, where an operator must act."""
+    """Why there is no connection with it or why it has no vote, where an operator must act."""
+    lacks_vote: bool
+    """It is one of the peers, on another data directory than the voter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,11 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         node=facts.node,
         seconds_without_controller=0.0 if since is None else (member.now() - since) / NANOSECONDS,
         failure=facts.lost_part,
-        lacks_vote=member.note.is_formed and not facts.has_vote and facts.node in member.settings.peers,
+        without_vote=tuple(one.node for one in facts.nodes if one.lacks_vote),
         dead=tuple(one.node for one in facts.nodes if one.status == "dead"),
-        problems=tuple((one.node, one.problem) for one in facts.nodes if one.problem is not None),
+        problems=tuple(
+            (one.node, one.problem) for one in facts.nodes if one.problem is not None and not one.lacks_vote
+        ),
         waiting_for=facts.waiting_for,
         nodes=len(facts.nodes),
     )
@@ -143,6 +148,7 @@ def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
     is_voter = voter is not None and present in (None, voter)
     if not member.note.is_formed:
         is_voter = name in member.settings.peers
+    lacks_vote = name in member.settings.peers and not is_voter
     silence = member.membership.silence_ns(name, member.now())
     return NodeFacts(
         node=name,
@@ -155,5 +161,6 @@ def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
         version=None if registered is None else registered.version,
         registered_ns=None if registered is None else registered.time_ns,
         silence_seconds=None if silence is None else silence / NANOSECONDS,
-        problem=member.network.problems.get(name),
+        problem=member.network.problems.get(name, _NO_VOTE if lacks_vote else None),
+        lacks_vote=lacks_vote,
     )

@@ -9,7 +9,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from goqueue.clock import NANOSECONDS
 from goqueue.cluster.peer_messages import Hello, PeerMessage
+from goqueue.cluster.peer_problems import PeerProblems
 from goqueue.errors import AddressUnavailable
 from goqueue.limits import (
     CLUSTER_CONNECTIONS_MAX,
@@ -48,17 +50,21 @@ class PeerNetwork:
         """`addresses` are those of `cluster.peers`."""
         self.links: dict[str, PeerLink] = {}
         """By node, those that have said hello."""
-        self.problems: dict[str, str] = {}
-        """Why there is no connection with a node, where that needs an operator."""
         self.authentication_failures = 0
         self._node = node
         self._addresses = addresses
         self._secret = secret
         self._handlers = handlers
+        self._problems = PeerProblems(CLUSTER_CONNECTIONS_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._unproved = 0
         self._is_stopping = False
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why there is no connection with a node, where that needs an operator."""
+        return self._problems.shown(_now_ns())
 
     async def start(self, listen: tuple[str, int] | None) -> None:
         if listen is not None:
@@ -112,6 +118,7 @@ class PeerNetwork:
                     continue
             except (OSError, TimeoutError) as error:
                 if isinstance(error, ConnectionRefusedError):
+                    self._problems.clear(node)
                     self._handlers.refused(node)
             except PeerFailure as failure:
                 self._report(node, failure)
@@ -136,8 +143,11 @@ class PeerNetwork:
         finally:
             self._unproved -= 1
         try:
-            if await self._use(link) and link.node in self._addresses:
-                self._run(self._probe(link.node))
+            if await self._use(link):
+                if link.node in self._addresses:
+                    self._run(self._probe(link.node))
+            elif link.node in self._addresses and link.node not in self.links and link.node not in self.problems:
+                raise PeerFailure(f"node {link.node} ends connections at once: see its log, the secrets may differ")
         except PeerFailure as failure:
             self._report(link.node, failure)
 
@@ -170,7 +180,7 @@ class PeerNetwork:
         if sentence is not None:
             raise PeerFailure(sentence)
         link.hello = hello
-        self.problems.pop(link.node, None)
+        self._problems.clear(link.node)
         self.links[link.node] = link
         if before is not None:
             before.abort()
@@ -206,6 +216,9 @@ class PeerNetwork:
         """Log a reason once, not at every attempt."""
         self.authentication_failures += isinstance(failure, SecretDiffers)
         sentence = str(failure)
-        if self.problems.get(node) != sentence and len(self.problems) < CLUSTER_CONNECTIONS_MAX:
-            self.problems[node] = sentence
-            _log.warning("%s", sentence)
+        if self._problems.add(node, sentence, _now_ns()):
+            _log.warning("node %s: %s", node, sentence)
+
+
+def _now_ns() -> int:
+    return round(asyncio.get_running_loop().time() * NANOSECONDS)

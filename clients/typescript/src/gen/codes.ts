@@ -59,6 +59,7 @@ export type ErrorCode =
   | "member_unknown"
   | "message_too_large"
   | "method_not_allowed"
+  | "node_not_found"
   | "offset_out_of_range"
   | "operation_not_found"
   | "operation_not_undoable"

@@ -1,0 +1,36 @@
+"""The connections of one node with others that are not there, or are no nodes."""
+
+import asyncio
+
+from goqueue.cluster.messages import NodeIdentity
+from goqueue.cluster.peer_messages import PROTOCOL, Hello
+from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
+
+SECRET = b"the secret of a test"
+WAIT_SECONDS = 30
+
+
+def test_problem_of_an_address_is_over_once_nothing_listens_there() -> None:
+    async def run() -> tuple[dict[str, str], dict[str, str]]:
+        refused = asyncio.Event()
+        closing = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+        handlers = PeerHandlers(
+            lambda: Hello(PROTOCOL, NodeIdentity("n1", "d"), "", ("n1", "n2"), (), ""),
+            *(lambda _: None, lambda _: None, lambda _, __: None, lambda _: None, lambda _: refused.set()),
+        )
+        network = PeerNetwork("n1", {"n2": closing.sockets[0].getsockname()}, SECRET, handlers)
+        await network.start(None)
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not network.problems:
+                await asyncio.sleep(0)
+            before = network.problems
+            closing.close()
+            await refused.wait()
+        after = network.problems
+        await network.stop()
+        return before, after
+
+    before, after = asyncio.run(run())
+
+    assert before == {"n2": "the connection ended before its first request or answer"}
+    assert after == {}
