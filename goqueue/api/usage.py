@@ -93,7 +93,9 @@ class QuotaUseJson(Struct, kw_only=True):
     percent: float | None
     violations: Annotated[int, Meta(description="Refused requests and delayed polls since the broker started.")]
     warnings: int
-    throttled_seconds: Annotated[float, Meta(description="How long requests have been refused; 0: not now.")]
+    throttled_seconds: Annotated[
+        float, Meta(description="From the first violation to the last one; 0 after a minute without any.")
+    ]
 
 
 class TenantUsageResponse(Struct, kw_only=True):

@@ -78,10 +78,10 @@ class QuotaViolations:
         return last_ns is not None and now_ns - last_ns <= _STREAK_NS
 
     def throttled_seconds(self, kind: str, now_ns: int) -> float:
-        """Return how long requests have been refused without a longer pause; 0 if they are not any more."""
+        """Return the time from the first to the last violation without a longer pause; 0 once there is such a pause."""
         if not self.is_throttled(kind, now_ns):
             return 0.0
-        return (now_ns - self.since_ns[kind]) / NANOSECONDS
+        return (self.last_ns[kind] - self.since_ns[kind]) / NANOSECONDS
 
 
 def _both_hard(first: RateLimit | None, second: RateLimit | None) -> tuple[TokenBucket, TokenBucket] | None:

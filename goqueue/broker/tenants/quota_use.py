@@ -24,7 +24,7 @@ class QuotaUse:
     """Refused requests and delayed polls since the broker started."""
     warnings: int
     throttled_seconds: float
-    """For which time requests have been refused; 0 if they are not now."""
+    """The time from the first to the last violation; 0 if the last one was more than a minute ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

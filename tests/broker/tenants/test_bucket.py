@@ -132,8 +132,14 @@ def test_refused_publish_charges_nothing_and_names_its_quota() -> None:
     meter.charge_publish(10, 1)  # both were given back, also by the refusal
     assert (meter.in_flight_bytes, meter.violations.refused) == (1, {kinds.PUBLISH_BYTES_RATE: 1})
     assert meter.violations.warned[kinds.PUBLISH_RATE] == 2
+    violations, kind = meter.violations, kinds.PUBLISH_BYTES_RATE
     clock.now_ns += 59 * NANOSECONDS
-    assert meter.violations.throttled_seconds(kinds.PUBLISH_BYTES_RATE, clock.now_ns) == 59
+    assert violations.throttled_seconds(kind, clock.now_ns) == 0, "there was one refusal, and silence since"
+    violations.count(kind, clock.now_ns)
+    clock.now_ns += 59 * NANOSECONDS
+    assert violations.throttled_seconds(kind, clock.now_ns) == 59
+    clock.now_ns += 2 * NANOSECONDS
+    assert violations.throttled_seconds(kind, clock.now_ns) == 0, "it is over after a minute"
 
 
 def test_full_storage_takes_publishes_again_only_below_95_percent() -> None:
