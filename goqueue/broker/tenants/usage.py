@@ -69,6 +69,8 @@ class _LastSample:
 
 
 _NOTHING: Final = Occupancy()
+_FIRST_SAMPLE_NS: Final = 10 * NANOSECONDS
+"""The time that a tenant had before its first sample: at most that between two samples."""
 _IDLE: Final = dict.fromkeys(
     (kinds.PUBLISH_RATE, kinds.PUBLISH_BYTES_RATE, kinds.CONSUME_RATE, kinds.CONSUME_BYTES_RATE), 0.0
 )
@@ -99,6 +101,8 @@ class UsageRecorder:
         """Hours that are over and not recorded yet."""
         self._hour = 0
         self._last: dict[str, _LastSample] = {}
+        self._new: dict[str, tuple[int, int]] = {}
+        """Messages and bytes at the creation of tenants that were not sampled since."""
         self.rates: dict[str, dict[str, float]] = {}
         """Rates of the last seconds, by tenant and kind of quota."""
         self._changed: set[str] = set()
@@ -174,6 +178,7 @@ class UsageRecorder:
         for name in self.meters.tenants.state.tenants.keys() - self.hours.keys():
             begun = self._first_hour(name)
             begun.group_ends = self._deliveries.ends()
+            self._new[name] = self.published(name)
             # The hours before it come first: after a crash none of them would be counted again.
             over = [replace(one) for (tenant, _), one in self._over.items() if tenant == name]
             self._append([*over, replace(begun)], lambda _: None)
@@ -225,6 +230,7 @@ class UsageRecorder:
         self._close_hours(hour)
         for one in self.meters.all():
             self._sample_tenant(one, now_ns, None if occupied is None else occupied.get(one.tenant, _NOTHING))
+        self._new.clear()
 
     def _sample_tenant(self, meter: TenantMeter, now_ns: int, measured: Occupancy | None) -> None:
         if measured is not None:
@@ -239,7 +245,8 @@ class UsageRecorder:
             *(sum(violations.refused.values()), sum(violations.warned.values())),
         )
         if last is None:
-            last = self._last[meter.tenant] = _LastSample(meter, now_ns, *total)
+            before = self._new.get(meter.tenant, total)
+            last = self._last[meter.tenant] = _LastSample(meter, now_ns - _FIRST_SAMPLE_NS, *before)
         elif last.mark == mark:  # as of most tenants at most times
             last.at_ns, self.rates[meter.tenant] = now_ns, _IDLE
             return

@@ -319,6 +319,21 @@ def test_hours_are_closed_added_up_and_compared_with_limits() -> None:
     assert (rate.quota, rate.peak) == ("publish_rate_limit", 5.8)
 
 
+def test_rates_of_a_tenant_count_from_its_creation() -> None:
+    life = Life()
+    assert life.running.broker.tenants is not None
+    life.sample()
+    run_work(life.running.broker.tenants.create(TenantRecord(id="new", name="new"), ""), life.running.flush)
+    life.running.create("new.t")
+    life.running.publish(frames_of([b"x"] * 30), "new.t")
+    life.running.clock.advance(5)
+    life.sample()
+    assert life.recorder.hours["new"].peaks["publish_rate_limit"] == 3, "30 messages in at most ten seconds"
+    life.crash("synced")
+    life.sample()
+    assert life.recorder.rates["new"]["publish_rate_limit"] == 0, "what was stored before the start is no rate"
+
+
 def test_period_begins_with_its_hour_day_or_month() -> None:
     hour = 1_792_584_000 // 3600  # 2026-10-21T12:00Z
     begins = {step: period_start_ns(hour, step) // NANOSECONDS for step in ("hour", "day", "month", "total")}
