@@ -150,7 +150,7 @@ def list_backups(*, options: WatchOptions, session: Session) -> None:
     else:
         attempts = sum(row["state"] in ("failed", "cancelled") for row in rows)
         stored = len(rows) - attempts - sum(row["state"] == "running" for row in rows)
-        failed = f", and {format_count(attempts, 'attempt')} that failed or were cancelled" if attempts else ""
+        failed = f", beside {format_count(attempts, 'failed or cancelled attempt')}" if attempts else ""
         session.note(f"{format_count(stored, 'backup')} in {targets[-1]}{failed}")
         if any(row["state"] == "incomplete" for row in rows):
             session.note(INCOMPLETE)

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from goqueue.backup.opening import open_target
+from goqueue.backup.target import BackupTarget
+from goqueue.errors import DiskFull
 from tests.admin.programs import admin
 from tests.backup.keys import locked
 from tests.backup.test_with_broker import broker, goqueue, rows
@@ -71,6 +75,16 @@ def test_verification_that_cannot_be_done_ends_with_its_error(tmp_path: Path) ->
         assert described["verification_problem"] in " ".join(failed.err.split())
         assert "its last verification failed: " in admin(running.url, "backup", "describe", made).err
         assert "1 backup in " in (listed := admin(running.url, "backup", "list").err)
-        assert ", and 1 attempt that failed or were cancelled" in listed
+        assert ", beside 1 failed or cancelled attempt" in listed
         assert admin(running.url, "backup", "verify").code == 0
         assert ask(running.url, "GET", f"/admin/backup/{made}").json["verification_problem"] is None
+
+
+def test_backup_to_a_full_target_says_that_it_must_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(*_: object) -> None:
+        raise DiskFull("no space left on the device", hint="free some space: writing resumes by itself")
+
+    monkeypatch.setattr(BackupTarget, "put_manifest", is_full)
+    with broker(tmp_path) as running:
+        failed = admin(running.url, "backup", "create")
+        assert (failed.code, "no space left on the device; free some space, and try again" in failed.err) == (1, True)

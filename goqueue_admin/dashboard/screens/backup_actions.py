@@ -74,7 +74,7 @@ class VerifyBackupDialog(ActionDialog):
         told: BackupInfo = await self.dashboard.service.do(broker_call("backup", self._backup))
         if told.state not in STORED_STATES:
             return DialogPlan(
-                [Content.styled(f"{self._backup} is {told.state}: there is nothing to verify", "$warning")]
+                [Content.styled(f"there is nothing to verify in {self._backup}: {told.state}", "$warning")]
             )
         before = told.verification
         last = "it was never verified" if before is None else f"last at {format_to_second(before.verified_at)}"
