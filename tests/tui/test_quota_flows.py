@@ -19,7 +19,7 @@ async def test_quota_is_changed_after_its_plan_was_shown(tmp_path: Path, monkeyp
         async with shown(broker.url, Location("tenants"), size=(100, 40)) as pilot:
             await until(pilot, lambda: len(table(pilot.app).records) == 1)
             await press(pilot, "enter")
-            await see(pilot, "max_topics", "50%", "1GiB")
+            await see(pilot, "max_topics", "50%", "1GiB", "1 topic ")
             quotas = [one.quota for one in table(pilot.app).records]
             await press(pilot, "home", *["down"] * sorted(quotas).index("max_topics"), "e")
             await see(pilot, "Change max_topics")

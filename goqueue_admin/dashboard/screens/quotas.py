@@ -91,8 +91,10 @@ class TenantQuotasScreen(DashboardScreen):
                     LabeledNumber(format_count(usage.published_messages), "published"),
                     LabeledNumber(format_count(usage.consumed_messages), "consumed"),
                     LabeledNumber(format_size(usage.storage_bytes), "stored"),
-                    LabeledNumber(format_count(usage.topics), "topics"),
-                    LabeledNumber(format_count(usage.connections), "connections"),
+                    LabeledNumber(format_count(usage.topics), "topic" if usage.topics == 1 else "topics"),
+                    LabeledNumber(
+                        format_count(usage.connections), "connection" if usage.connections == 1 else "connections"
+                    ),
                 ]
             )
         self.query_one(RowTable).fill(None if usage is None else usage.quotas)
