@@ -203,3 +203,21 @@ def test_failed_deletion_is_reported_to_be_resumed() -> None:
     _do(running, _tenants(running).resume())
     assert _tenants(running).state.tenants == {}
     assert running.broker.topics.keys() & {"a.orders"} == set()
+
+
+def test_lost_record_is_reported_and_the_other_tenants_stay() -> None:
+    running = Running(has_tenants=True)
+    for tenant in ("a", "b", "c"):
+        _create(running, tenant)
+    disk = running.disk
+    (path,) = (one for one in disk.paths() if "__tenants" in one and one.endswith(".log"))
+    content = disk.read_file(path)
+    second = next(
+        place for place in frame.walk(memoryview(content)) if frame.key_at(memoryview(content), place) == b"tenant:b"
+    )
+    for one in (path, path.replace(".log", ".copy")):
+        disk.overwrite(one, second + 40, bytes(byte ^ 0xA5 for byte in content[second + 40 : second + 42]))
+    again = running.crash("everything")
+    (lost,) = again.broker.lost_records()
+    assert (lost.log, lost.count) == ("__tenants/0", 1)
+    assert sorted(_tenants(again).state.tenants) == ["a", "c"]
