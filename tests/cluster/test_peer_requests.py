@@ -94,6 +94,7 @@ def test_broker_alone_has_no_cluster(tmp_path: Path) -> None:
     with Served("--data-dir", str(tmp_path)) as alone:
         assert ask(alone.url, "GET", "/cluster/state").status == 409
         assert "\ngoqueue_cluster_epoch " not in ask(alone.url, "GET", "/metrics").body.decode()
+        assert not any(path.name in ("cluster", "vote", "__cluster_metadata") for path in tmp_path.rglob("*"))
 
 
 def test_unknown_node_is_not_safe_to_stop_but_unknown(tmp_path: Path) -> None:

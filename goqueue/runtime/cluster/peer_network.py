@@ -147,7 +147,7 @@ class PeerNetwork:
                 if link.node in self._addresses:
                     self._run(self._probe(link.node))
             elif link.node in self._addresses and link.node not in self.links and link.node not in self.problems:
-                raise PeerFailure(f"node {link.node} ends connections at once: see its log, the secrets may differ")
+                raise PeerFailure("it ends connections at once: see its log, the secrets may differ")
         except PeerFailure as failure:
             self._report(link.node, failure)
 
