@@ -9,6 +9,7 @@ import typer
 from goqueue.console import exit_codes, terminal
 from goqueue.console.backups import (
     ACTIVITIES,
+    DAMAGED_HINT,
     INCOMPLETE,
     NO_SCHEDULE,
     NO_TARGET,
@@ -41,7 +42,7 @@ def _optional_time(text: str | None) -> str:
 def _verified(found: dict[str, Any] | None) -> str:
     if found is None:
         return "-"
-    return f"{found['problems']} PROBLEMS" if found["problems"] else format_ago(found["verified_at"])
+    return format_count(found["problems"], "problem").upper() if found["problems"] else format_ago(found["verified_at"])
 
 
 def _progress(found: dict[str, Any] | None) -> str:
@@ -227,7 +228,7 @@ def verify(
         raise typer.Exit(exit_codes.FAILED)
     sentences = [] if found.verification is None or not wait else found.verification.sentences
     if sentences:
-        terminal.say_error(f"backup {found.id} is damaged", details=sentences, hint="make another one")
+        terminal.say_error(f"backup {found.id} is damaged", details=sentences, hint=DAMAGED_HINT)
         raise typer.Exit(exit_codes.FAILED)
 
 

@@ -7,6 +7,10 @@ from goqueue.console.formatting import format_size_rate
 from goqueue.quantities import format_count, format_duration, format_size, quoted
 
 ACTIVITIES = {"backup": "backing up", "restore": "restoring", "verification": "verifying"}
+DAMAGED_HINT = (
+    "remove the damaged files below `objects` in the target, and then make another backup, which copies them again; "
+    "as long as they are there, it uses them"
+)
 INCOMPLETE = "incomplete backups lack logs that the broker could not open: `describe` names them"
 NO_TARGET = "the broker has no target for backups: set `backup.target`, and restart it"
 NO_SCHEDULE = "there is no schedule: set `backup.interval`, and restart the broker"
