@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 10.0
 NodeName = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class VoteRequestJson(Struct, kw_only=True, forbid_unknown_fields=True):
+class VoteRequestJson(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     candidate_id: NodeName
     directory_id: Annotated[str, Meta(max_length=64)]
     cluster_id: Annotated[str, Meta(max_length=64)]
@@ -43,7 +43,7 @@ class VoteResponse(Struct, kw_only=True):
     error: str | None = None
 
 
-class PeerHeartbeatRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class PeerHeartbeatRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     node_id: NodeName
 
 
@@ -55,7 +55,7 @@ class PeerHeartbeatResponse(Struct, kw_only=True):
     cluster_version: Annotated[int, Meta(description="Number of records that this node has applied.")]
 
 
-class JoinClusterRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class JoinClusterRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     node_id: NodeName
     directory_id: Annotated[str, Meta(max_length=64)]
     incarnation: Annotated[str, Meta(min_length=1, max_length=64, description="Made by each start of the process.")]
@@ -72,7 +72,7 @@ class JoinClusterResponse(Struct, kw_only=True):
     broker_epoch: int | None
 
 
-class LeaveClusterRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class LeaveClusterRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     node_id: NodeName
     graceful: bool = True
 
