@@ -247,6 +247,7 @@ class FakeClient:
             "topic_details": lambda: self.all_topics,
             "topics": lambda: [topic.name for topic in self.all_topics],
             "subjects": [],
+            "backups": None,
             "groups": [],
             "transactions": lambda *_: [],
             "logs": logs,

@@ -36,7 +36,8 @@ async def press(pilot: "Pilot[Any]", *keys: str) -> None:
         app.post_message(Key(key, key if len(key) == 1 else "-" if key == "minus" else key_to_character(key)))
     typed = asyncio.Event()
     app.call_later(typed.set)
-    await typed.wait()
+    async with asyncio.timeout(SECONDS_MAX):  # a dashboard that has crashed processes nothing
+        await typed.wait()
     await until(pilot, lambda: app.keyboard.is_idle)  # type: ignore[attr-defined]
 
 
