@@ -13,6 +13,7 @@ from goqueue.wire.trace_context import derived_trace_id
 from tests.api.members import Member
 from tests.api.wire import fetch, raw
 from tests.brokers import ask, create, publish
+from tests.cluster.processes import SECRET, free_ports
 
 _OF_KEYS = {"/admin/keys/{key}", "/admin/acls/test"}  # a broker without authentication has no keys
 READABLE = [row for row in ENDPOINTS if row.method == "GET" and row.path not in _OF_KEYS]
@@ -47,7 +48,15 @@ class Furnished:
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
     path = tmp_path_factory.mktemp("furnished")
-    with LocalBroker(str(path / "data"), tenants__enabled="true", backup__target=str(path / "backups")) as broker:
+    settings = {
+        "tenants__enabled": "true",
+        "backup__target": str(path / "backups"),
+        "cluster__node_id": "n1",
+        "cluster__peers": f"n1=127.0.0.1:{free_ports(1)[0]}",
+        "cluster__secret_file": str(path / "secret"),
+    }
+    (path / "secret").write_text(SECRET)
+    with LocalBroker(str(path / "data"), **settings) as broker:
         url = broker.url
         create(url, "t")
         publish(url, "t", "x")

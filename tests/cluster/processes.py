@@ -22,7 +22,7 @@ class ServedCluster:
     def __init__(self, directory: Path, *words: str) -> None:
         self.directory = directory
         self._words = words
-        ports = _free_ports(len(NAMES))
+        ports = free_ports(len(NAMES))
         self.peers = ", ".join(f"{name}=127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True))
         self.brokers: dict[str, Served] = {}
 
@@ -89,7 +89,7 @@ def cluster(directory: Path, *words: str) -> Iterator[ServedCluster]:
         found.end()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in listeners:
