@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Self
@@ -11,6 +13,34 @@ from tests.forked import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 END_OF_BANNER = "^C stops"
+
+
+@contextmanager
+def in_foreground(directory: Path, *words: str) -> Iterator[Program]:
+    """A command that runs until it is ended, with its temporary directory in `directory`."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
+    with Program(
+        [sys.executable, "-m", "goqueue", *words],
+        cwd=ROOT,
+        env=environment | {"TMPDIR": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def banner_of(process: Program) -> list[str]:
+    """Read what a command says until it waits for its end, or has ended."""
+    lines = []
+    for line in process.stderr:
+        lines.append(line.rstrip())
+        if lines[-1] == END_OF_BANNER:
+            break
+    return lines
 
 
 class Served:

@@ -130,16 +130,19 @@ class AccessGate(RequestGate):
     def principal_of(self, request: HttpRequest) -> Principal:
         """Return the owner of a request's key. Raises Unauthenticated."""
         try:
-            key = sent_key(request.headers)
-            if key is None and request.certificate is not None:
-                principal = self.authorizer.authenticate_certificate(request.certificate)
-            else:  # a key in the request wins: the certificate may be that of the machine
-                principal = self.authorizer.authenticate(key)
+            principal = self.sender_of(request)
         except Unauthenticated as error:
             self.count_refusal(request, "", "authenticate", "", error)
             raise
         principal.is_used = True
         return principal
+
+    def sender_of(self, request: HttpRequest) -> Principal:
+        """Return the owner of a request's key, without counting a use or a refusal. Raises Unauthenticated."""
+        key = sent_key(request.headers)
+        if key is None and request.certificate is not None:
+            return self.authorizer.authenticate_certificate(request.certificate)
+        return self.authorizer.authenticate(key)  # a key wins: the certificate may be that of the machine
 
     def count_refusal(
         self, request: HttpRequest, principal: str, action: str, subject: str, error: GoQueueError

@@ -1,6 +1,6 @@
 """The share of the tenant of a request, found before the request is routed: by its head alone."""
 
-from goqueue.api.gate import AccessGate, RequestGate, sent_key
+from goqueue.api.gate import AccessGate, RequestGate
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.http.tenant_connection import TenantShare
 from goqueue.api.tenant_access import TENANT
@@ -28,11 +28,6 @@ class TenantShares:
         if not isinstance(gate, AccessGate):
             return named
         try:
-            key = sent_key(request.headers)
-            if key is None and request.certificate is not None:
-                owner = gate.authorizer.authenticate_certificate(request.certificate)
-            else:
-                owner = gate.authorizer.authenticate(key)
+            return gate.sender_of(request).tenant or named
         except GoQueueError:
             return ""
-        return owner.tenant or named

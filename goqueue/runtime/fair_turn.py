@@ -24,9 +24,6 @@ SHARED_NS: Final = 1_000_000_000
 """For which the loop counts as shared after another tenant had work."""
 REQUEST_NS: Final = 30_000
 """Charged for each request besides the time of its handler: it is read, checked and answered outside of it."""
-CHEAP_NS: Final = 40_000
-"""Handlers that took less, on an average, run several at a time: to look at the clock is a part of their cost."""
-STEP_MAX: Final = 4
 TASK_NS: Final = 200_000
 """Charged for a handler that runs in a task, whose time is not measured."""
 
@@ -143,20 +140,16 @@ class FairTurn(Turn):
         now = clock()
         left = SLICE_NS if now < self._shared_until_ns else LONG_SLICE_NS
         while (queue := queues.next()) is not None and left > 0:
-            begun, new, spent, credit, step = queue.begun, queue.new, 0, min(queue.deficit, left), 1
+            begun, new, spent, credit = queue.begun, queue.new, 0, min(queue.deficit, left)
             while spent < credit and (begun or new):
-                for _ in range(step):
-                    if begun:
-                        begun.popleft().advance()
-                    elif new:
-                        new.popleft().advance()
-                        spent += REQUEST_NS
-                    else:
-                        break
+                if begun:
+                    begun.popleft().advance()
+                else:
+                    new.popleft().advance()
+                    spent += REQUEST_NS
                 then = clock()
-                took, now = then - now, then
-                spent += took
-                step = STEP_MAX if took < step * CHEAP_NS else 1
+                spent += then - now
+                now = then
             queue.charge(spent)
             left -= spent
         self._has_work = queue is not None

@@ -75,7 +75,7 @@ def settings(url: str, **more: Any) -> BackupConfig:
 
 Fault = Callable[[str, str], str | int | None]
 """Takes the method and the path of a request; returns a status to answer instead, `cut` to end in the middle, `lost` to
-do it and not answer, or `unconditional` to do it whatever is there."""
+do it and not answer, or `unconditional` to do it without its condition."""
 
 
 class FaultyWay:

@@ -4,44 +4,25 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from goqueue.client import Client
 from tests.forked import Program
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-COMMAND = (sys.executable, "-m", "goqueue", "cluster", "dev", "--port", "0")
+from tests.processes import END_OF_BANNER, banner_of, in_foreground
 
 
 @contextmanager
 def dev(directory: Path, *words: str) -> Iterator[Program]:
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
-    with Program(
-        [*COMMAND, *words],
-        cwd=ROOT,
-        env=environment | {"TMPDIR": str(directory)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
+    with in_foreground(directory, "cluster", "dev", "--port", "0", *words) as process:
+        yield process
 
 
 def introduction(process: Program) -> dict[str, tuple[str, int]]:
     """Read what it says until it waits; return address and process of each node."""
-    said = []
-    for line in process.stderr:
-        said.append(line.rstrip())
-        if said[-1] == "^C stops":
-            break
-    assert said[-1:] == ["^C stops"], said
+    said = banner_of(process)
+    assert said[-1:] == [END_OF_BANNER], said
     found = re.findall(r"^  (n\d)  (http://\S+)  process (\d+)$", "\n".join(said), re.MULTILINE)
     return {name: (address, int(number)) for name, address, number in found}
 

@@ -4,8 +4,6 @@ import os
 import re
 import select
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,27 +14,13 @@ from goqueue.client import Client
 from goqueue.storage.frame import NORMAL
 from tests.api.wire import until
 from tests.forked import Program
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-COMMAND = (sys.executable, "-m", "goqueue", "demo", "--rate", "200")
+from tests.processes import banner_of, in_foreground
 
 
 @contextmanager
 def demo(directory: Path, *words: str) -> Iterator[Program]:
-    """A demo that has its temporary directory in `directory`."""
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
-    with Program(
-        [*COMMAND, *words],
-        cwd=ROOT,
-        env=environment | {"TMPDIR": str(directory)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
+    with in_foreground(directory, "demo", "--rate", "200", *words) as process:
+        yield process
 
 
 def broker_process(directory: Path) -> int:
@@ -47,19 +31,10 @@ def broker_process(directory: Path) -> int:
     return int(found[1])
 
 
-def introduction(process: Program) -> list[str]:
-    lines = []
-    for line in process.stderr:
-        lines.append(line.rstrip())
-        if lines[-1] == "^C stops":
-            break
-    return lines
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_there_are_messages_until_it_is_stopped_and_then_nothing_is_left(tmp_path: Path, number: int) -> None:
     with demo(tmp_path, "--port", "0") as process:
-        lines = introduction(process)
+        lines = banner_of(process)
         address = lines[0].split()[3].rstrip(",")
         assert f"  export GOQUEUE_SERVER={address}" in lines
         assert any(line.startswith("  goqueue-cli consume orders --follow ") for line in lines)
@@ -78,7 +53,7 @@ def test_there_are_messages_until_it_is_stopped_and_then_nothing_is_left(tmp_pat
 
 def test_its_groups_work_and_what_cannot_be_worked_with_becomes_a_dead_letter(tmp_path: Path) -> None:
     with demo(tmp_path, "--port", "0") as process:
-        address = introduction(process)[0].split()[3].rstrip(",")
+        address = banner_of(process)[0].split()[3].rstrip(",")
         with Client(address) as client:
             with client.reader("payments", follow=True) as payments:
                 next(True for _ in payments if "payments.dlq" in client.topics())
@@ -97,7 +72,7 @@ def test_its_reminders_are_delayed_its_tickets_have_priorities_and_its_invoices_
     tmp_path: Path,
 ) -> None:
     with demo(tmp_path, "--port", "0") as process:
-        address = introduction(process)[0].split()[3].rstrip(",")
+        address = banner_of(process)[0].split()[3].rstrip(",")
         with Client(address) as client:
             with client.reader("tickets", follow=True) as tickets:
                 assert next(True for ticket in tickets if ticket.priority != NORMAL)
@@ -109,7 +84,7 @@ def test_its_reminders_are_delayed_its_tickets_have_priorities_and_its_invoices_
 
 def test_the_end_of_its_broker_is_told_with_exit_code_1(tmp_path: Path) -> None:
     with demo(tmp_path, "--port", "0") as process:
-        introduction(process)
+        banner_of(process)
         os.kill(broker_process(tmp_path), signal.SIGKILL)
         _, err = process.communicate()
     assert process.returncode == 1
@@ -119,7 +94,7 @@ def test_the_end_of_its_broker_is_told_with_exit_code_1(tmp_path: Path) -> None:
 
 def test_a_killed_demo_takes_its_broker_along_and_the_next_one_removes_its_data(tmp_path: Path) -> None:
     with demo(tmp_path, "--port", "0") as process:
-        introduction(process)
+        banner_of(process)
         (left,) = tmp_path.iterdir()
         broker = os.pidfd_open(broker_process(tmp_path))
         process.kill()
@@ -127,7 +102,7 @@ def test_a_killed_demo_takes_its_broker_along_and_the_next_one_removes_its_data(
         os.close(broker)
     assert left.exists()
     with demo(tmp_path, "--port", "0") as process:
-        introduction(process)
+        banner_of(process)
         assert not left.exists()
 
 
@@ -149,9 +124,9 @@ def test_it_publishes_as_many_messages_as_its_rate_says(tmp_path: Path) -> None:
 
 def test_without_a_port_it_takes_one_that_is_free(tmp_path: Path) -> None:
     with demo(tmp_path) as first:
-        told = [introduction(first)]
+        told = [banner_of(first)]
         with demo(tmp_path) as second:
-            told.append(introduction(second))
+            told.append(banner_of(second))
     addresses = [next(line for line in lines if line.startswith("GoQueue is at")) for lines in told]
     assert addresses[0] != addresses[1]
     why = re.compile("cannot listen on '127.0.0.1' port 8080: .*; using a free port, --port selects another")
@@ -160,7 +135,7 @@ def test_without_a_port_it_takes_one_that_is_free(tmp_path: Path) -> None:
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     with demo(tmp_path, "--port", "0") as first:
-        port = introduction(first)[0].split()[3].rstrip(",").rpartition(":")[2]
+        port = banner_of(first)[0].split()[3].rstrip(",").rpartition(":")[2]
         with demo(tmp_path, "--port", port) as second:
             out, err = second.communicate()
     assert (second.returncode, out) == (2, "")

@@ -14,6 +14,7 @@ from goqueue.backup.opening import open_target
 from goqueue.backup.restore import plan_restore, restore_backup
 from goqueue.backup.verify import load_manifest, verify_backup
 from goqueue.storage.disk import SystemDisk
+from tests.api.keys import eventually
 from tests.brokers import ask, create, publish, read
 from tests.cli.programs import Done, cli, environment
 from tests.crash.life import telling
@@ -38,7 +39,7 @@ def names(path: Path) -> set[str]:
 def await_changes(path: Path, count: int, is_over: Callable[[], bool]) -> None:
     """Wait until so many names below a directory were added or removed, or until nothing goes on."""
     before = names(path)
-    while not is_over() and len(before ^ names(path)) < count:
+    while not is_over() and len(before ^ names(path)) < count:  # a pause would miss most of the steps
         pass
 
 
@@ -80,9 +81,7 @@ class Broker:
     def back_up(self) -> str:
         """Make a backup, and return its id."""
         made = str(ask(self.url, "POST", "/admin/backup", {}).json["id"])
-        while (state := ask(self.url, "GET", f"/admin/backup/{made}").json["state"]) == "running":
-            pass
-        assert state == "complete"
+        eventually(lambda: ask(self.url, "GET", f"/admin/backup/{made}").json["state"] == "complete")
         self.complete.add(made)
         return made
 
@@ -98,8 +97,7 @@ class Broker:
             self.restore_topic(f"{name}-again")
             return
         assert begun.status == 202, begun.body
-        while ask(self.url, "GET", path).json["progress"] is not None:
-            pass
+        eventually(lambda: ask(self.url, "GET", path).json["progress"] is None)
 
     def kill_during(self, act: Callable[[], object], path: Path, changes: int) -> None:
         with ThreadPoolExecutor(1) as threads:
