@@ -1,12 +1,13 @@
 """The backups of a target: their summaries, their deletion, and the objects that no backup needs."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from goqueue.backup.manifest import decode_manifest
 from goqueue.backup.target import BackupTarget, refuse_unless_id
 from goqueue.backup.verify import VerificationNote, load_verification
-from goqueue.errors import BackupDamaged, BackupKeyInvalid, BackupKeyMismatch
+from goqueue.errors import BackupDamaged, BackupKeyInvalid, BackupKeyMismatch, BackupNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,13 @@ class BackupCatalog:
         self._notes: dict[str, VerificationNote] = {}
 
     def summaries(self) -> list[BackupSummary]:
-        """All backups, the oldest first."""
+        """All backups, the oldest first, without those that are deleted meanwhile."""
         names, verified, key_problem = self.target.ids(), self.target.verified_ids(), self._read_keys()
-        return [self._summary(name, key_problem, is_verified=name in verified) for name in names]
+        found = []
+        for name in names:
+            with suppress(BackupNotFound):
+                found.append(self._summary(name, key_problem, is_verified=name in verified))
+        return found
 
     def summary(self, name: str) -> BackupSummary:
         return self._summary(name, self._read_keys(), is_verified=True)

@@ -63,9 +63,9 @@ class DirectoryStorage:
         try:
             if self._disk.kind(path) != "file":
                 return None
-        except PathInvalid:  # what is above it is a file
+            file = self._disk.open(path, "read")
+        except PathInvalid:  # what is above it is a file, or it was deleted meanwhile
             return None
-        file = self._disk.open(path, "read")
         try:
             content = bytearray(file.size())
             del content[file.read(0, memoryview(content)) :]

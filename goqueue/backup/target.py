@@ -88,11 +88,12 @@ class BackupTarget:
 
     def refuse_vanished(self) -> None:
         """Raise BackupTargetInvalid if the target with the known backups is gone, out of reach or another one."""
+        known = self.known_id  # first: while the id is read, the first backup may make it, and know it from then on
         content = self._storage.get("id")  # which fails if it is out of reach
-        if self.known_id is None:
+        if known is None:
             return
         found = self._decode_id(content)
-        if found != self.known_id:
+        if found != known:
             raise BackupTargetInvalid(
                 f"{self} has no backups any more: the broker has made or seen some there"
                 if found is None

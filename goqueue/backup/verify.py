@@ -10,7 +10,7 @@ from goqueue.backup.piece_reader import load_piece, read_ahead
 from goqueue.backup.pieces import MemoryFile
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
-from goqueue.errors import BackupDamaged, BackupKeyMismatch, GoQueueError
+from goqueue.errors import BackupDamaged, BackupKeyMismatch, BackupNotFound, GoQueueError
 from goqueue.storage.layout import check_name, decode_checkpoint, encode_checkpoint
 from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
@@ -59,13 +59,16 @@ def load_manifest(target: BackupTarget, name: str) -> Manifest:
 
 
 def readable_manifests(target: BackupTarget, names: Iterable[str]) -> Iterator[Manifest]:
-    """Yield the manifests that can be read. Raises BackupKeyMismatch if none can, for want of a key."""
+    """Yield the manifests that can be read, without those that are deleted meanwhile.
+
+    Raises BackupKeyMismatch if none can, for want of a key.
+    """
     mismatch: BackupKeyMismatch | None = None
     found = False
     for name in names:
         try:
             manifest = load_manifest(target, name)
-        except BackupDamaged:
+        except (BackupDamaged, BackupNotFound):
             continue
         except BackupKeyMismatch as error:
             mismatch = mismatch or error

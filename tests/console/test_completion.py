@@ -27,6 +27,7 @@ from goqueue.testing.broker import LocalBroker
 from goqueue_admin import registry as admin
 from goqueue_cli.registry import PROGRAM
 from goqueue_cli.transactions import State
+from tests.api.keys import eventually
 from tests.brokers import ask, create
 from tests.cli.programs import NO_CONTEXTS, ROOT, environment
 
@@ -213,7 +214,6 @@ def test_subjects_are_names(broker: LocalBroker, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.usefixtures("patient")
 def test_versions_tenants_backups_and_quotas_are_names(tmp_path: Path) -> None:
     target, there = tmp_path / "backups", {"XDG_CACHE_HOME": str(tmp_path), "GOQUEUE_CONFIG": NO_CONTEXTS}
 
@@ -226,6 +226,7 @@ def test_versions_tenants_backups_and_quotas_are_names(tmp_path: Path) -> None:
             assert ask(broker.url, "POST", "/subjects/a%2Fb/versions", {"schema": text}).status == 200
         assert ask(broker.url, "POST", "/admin/tenants", {"name": "Team A"}).status in {200, 201}
         made = ask(broker.url, "POST", "/admin/backup").json["id"]
+        eventually(lambda: ask(broker.url, "GET", f"/admin/backup/{made}").json["state"] != "running")
         for line in ("schema diff a/b ", "schema diff a/b 1 ", "schema describe a/b --version "):
             assert proposed(PROGRAM, line) == ["1", "2"], line
         for line in (
