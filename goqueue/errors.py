@@ -101,6 +101,10 @@ class BackupsOff(CallerError):
     """The broker has no target for backups."""
 
 
+class Behind(CallerError):
+    """This replica of the partition has not come as far as the read asks for; `details` has its `high_watermark`."""
+
+
 class DelayedNotFound(CallerError):
     """No delayed message is at this position, or its record has expired."""
 
@@ -199,6 +203,14 @@ class MethodNotAllowed(CallerError):
 
 class NodeNotFound(CallerError):
     """The cluster has no node with this id."""
+
+
+class NotCoordinator(CallerError):
+    """Another node coordinates this group or transaction; `details` has its address."""
+
+
+class NotLeader(CallerError):
+    """Another node leads the partition; `details` has its address. Nothing was stored."""
 
 
 class OffsetOutOfRange(CallerError):
@@ -524,8 +536,24 @@ class FilesExhausted(TransientError):
     """The process or the machine has reached its limit of open files."""
 
 
+class LeaderUnavailable(TransientError):
+    """The partition has no leader now, or it is taking over. Nothing was stored."""
+
+
+class LeadershipLost(TransientError):
+    """The node stopped leading the partition before the messages were committed: whether they are stored is unknown."""
+
+
 class LogClosed(TransientError):
     """The log is being deleted or opened again, or the broker is stopping."""
+
+
+class NotEnoughReplicas(TransientError):
+    """Fewer replicas are in sync than `min_isr` asks for. Nothing was stored."""
+
+
+class NotInCluster(TransientError):
+    """A cluster of several nodes does not serve this: its log is not replicated; `details["what"]` names it."""
 
 
 class QuotaExceeded(TransientError):

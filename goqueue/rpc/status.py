@@ -33,12 +33,14 @@ BY_STATUS = {
     409: Code.FAILED_PRECONDITION,
     413: Code.INVALID_ARGUMENT,
     415: Code.INVALID_ARGUMENT,
+    421: Code.FAILED_PRECONDITION,
     422: Code.INVALID_ARGUMENT,
     429: Code.RESOURCE_EXHAUSTED,
     500: Code.INTERNAL,
     503: Code.UNAVAILABLE,
 }
 BY_CODE = {
+    "behind": Code.OUT_OF_RANGE,
     "broker_overloaded": Code.RESOURCE_EXHAUSTED,
     "endpoint_not_found": Code.UNIMPLEMENTED,
     "key_exists": Code.ALREADY_EXISTS,

@@ -30,7 +30,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         405: (errors.MethodNotAllowed,),
         408: (errors.RequestTimedOut,),
         409: (
-            errors.AlertsOff, errors.BackupCancelled, errors.BackupsBusy, errors.BackupsOff,
+            errors.AlertsOff, errors.BackupCancelled, errors.BackupsBusy, errors.BackupsOff, errors.Behind,
             errors.ClusterOff,
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
             errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeyExists, errors.KeysWouldMove,
@@ -44,6 +44,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         ),
         413: (errors.MessageTooLarge, errors.RequestTooLarge),
         415: (errors.MediaTypeUnsupported,),
+        421: (errors.NotCoordinator, errors.NotLeader),
         422: (
             errors.RegistryValueInvalid, errors.SchemaChangeRefused, errors.SchemaInvalid, errors.SchemaViolation,
         ),

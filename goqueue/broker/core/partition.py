@@ -8,8 +8,7 @@ The owner calls `commit` soon after `offer`, runs `load_producers` before a batc
 only after the callback of a publish was called.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -21,10 +20,11 @@ from goqueue.broker.core.aborted_index import AbortedIndex, begins_with_message,
 from goqueue.broker.core.admission import decode_batch, remaining_frames
 from goqueue.broker.core.commit import Commit, CommitLevel
 from goqueue.broker.core.lane_index import LaneIndex
+from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.core.open_transactions import OpenTransactions, TransactionEnd
 from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable, pieces_of
 from goqueue.broker.core.work import Promise, Work
-from goqueue.errors import GoQueueError, LogClosed
+from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX
 from goqueue.storage import scan
@@ -99,6 +99,8 @@ class Partition:
         self.number = number
         self.log = log
         self.commits = Commit(log, self.wake)
+        self.leadership: Leadership | None = None
+        """None if the broker runs alone."""
         self.is_delayed = is_delayed
         """Whether this is a delayed log: each message has a delivery time."""
         self.derived: list[DerivedState] = []
@@ -437,14 +439,3 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}/{self.number} {self.earliest}..{self.high_watermark}..{self.log_end}>"
-
-
-def all_synced(partitions: Iterable[Partition]) -> Work[None]:
-    """Wait until what is committed in these partitions is on the device; pass over deleted ones."""
-    waiting: list[Promise[None]] = []
-    for partition in partitions:
-        waiting.append(Promise())
-        partition.when(partition.high_watermark, CommitLevel.SYNCED, waiting[-1])
-    for promise in waiting:
-        with suppress(LogClosed):
-            yield from promise.kept()

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.open_transactions import TransactionId
-from goqueue.broker.core.partition import Partition, all_synced
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producers import ProducerMark, unknown_producer_id
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.transactions.basis import TransactionBasis
-from goqueue.broker.transactions.partitions import LostTransactions
+from goqueue.broker.transactions.partitions import LostTransactions, all_synced
 from goqueue.broker.transactions.records import (
     OPEN,
     PREPARED,

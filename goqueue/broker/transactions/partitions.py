@@ -6,8 +6,10 @@ at a start that has lost records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
+from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.open_search import transactional_epochs
@@ -15,13 +17,13 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.publish_port import PublishPort
 from goqueue.broker.core.topic import Topic
-from goqueue.broker.core.work import run_work
+from goqueue.broker.core.work import Promise, Work, run_work
 from goqueue.broker.delay.scheduler import DelayScheduler
 from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.transactions.records import EnlistedLog, TransactionMetadata, TransactionRecord
 from goqueue.broker.transactions.registry import TransactionRegistry
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, LogClosed
 from goqueue.limits import TRANSACTION_SECONDS_MAX
 from goqueue.storage import scan
 from goqueue.storage.log import Log
@@ -178,3 +180,14 @@ def _buffers(log: Log, offset: int) -> Iterator[memoryview]:
         read = log.read(offset, _READ_BYTES, skip_damage=True)
         yield from read.buffers
         offset = read.next_offset
+
+
+def all_synced(partitions: Iterable[Partition]) -> Work[None]:
+    """Wait until what is committed in these partitions is on the device; pass over deleted ones."""
+    waiting: list[Promise[None]] = []
+    for partition in partitions:
+        waiting.append(Promise())
+        partition.when(partition.high_watermark, CommitLevel.SYNCED, waiting[-1])
+    for promise in waiting:
+        with suppress(LogClosed):
+            yield from promise.kept()

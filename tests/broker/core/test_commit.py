@@ -5,9 +5,10 @@ import errno
 import pytest
 
 from goqueue.broker.core.commit import CommitLevel
-from goqueue.broker.core.partition import Partition, Placement, all_synced
+from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import run_work
+from goqueue.broker.transactions.partitions import all_synced
 from goqueue.errors import GoQueueError
 from goqueue.storage import frame, scan
 from goqueue.storage.flusher import FlushMode

@@ -1,0 +1,116 @@
+"""Who leads a partition of a cluster, and whether this node may answer for it.
+
+A partition of a broker alone has no leadership. In a cluster, the owner of the replicas sets the fields when the
+controller's decision is known here, and wakes the partition's readers after each change.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from goqueue.errors import LeadershipLost, LeaderUnavailable, NotEnoughReplicas, NotLeader
+from goqueue.quantities import format_count, quoted
+
+_RETRY_SECONDS = 1
+
+
+class Leadership:
+    """The leader and the replicas of one partition, as this node knows them."""
+
+    __slots__ = (
+        "_address_of", "_has_lease", "is_leading", "is_settled", "isr", "leader", "leader_epoch", "min_isr", "node",
+        "partition", "replicas", "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        node: str,
+        address_of: Callable[[str], str | None] = lambda _: None,
+        has_lease: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`address_of` returns the address of a node for clients; `has_lease`, whether no other node can have been made
+        a leader in place of this one without its knowledge.
+        """
+        self.topic, self.partition, self.node = topic, partition, node
+        self._address_of, self._has_lease = address_of, has_lease
+        self.leader = ""
+        """The node that leads it; empty if none does."""
+        self.leader_epoch = 0
+        self.replicas: tuple[str, ...] = ()
+        self.isr: tuple[str, ...] = ()
+        self.min_isr = 1
+        self.is_leading = False
+        """Whether this process has begun this epoch as the leader."""
+        self.is_settled = False
+        """Whether the first frame of this leader is committed, so that its high watermark is that of the partition."""
+
+    @property
+    def has_replica(self) -> bool:
+        return self.node in self.replicas
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether this node answers as the leader now."""
+        return self.is_leading and self._has_lease()
+
+    def refuse_unless_leader(self) -> None:
+        if not (self.is_leading and self._has_lease()):
+            raise self.refusal()
+
+    def refuse_unless_enough(self) -> None:
+        """Raise if a message that is appended now would not be committed."""
+        if len(self.isr) < self.min_isr:
+            raise NotEnoughReplicas(
+                f"partition {self.partition} of topic {quoted(self.topic)} has "
+                f"{format_count(len(self.isr), 'replica')} in sync, and min_isr is {self.min_isr}",
+                hint="nothing was stored; retry when more nodes are back, or publish with acks=leader",
+                retry_after=_RETRY_SECONDS,
+                topic=self.topic,
+                partition=self.partition,
+                isr=list(self.isr),
+                min_isr=self.min_isr,
+            )
+
+    def refusal(self) -> NotLeader | LeaderUnavailable:
+        """Return why this node does not answer for the partition."""
+        name = f"partition {self.partition} of topic {quoted(self.topic)}"
+        if self.leader and self.leader != self.node:
+            return NotLeader(
+                f"{name} is led by node {self.leader}, not by node {self.node}",
+                hint="send the request to the leader",
+                **self._details(),
+            )
+        if not self.leader:
+            why = f"{name} has no leader now"
+        elif not self.is_leading:
+            why = f"node {self.node} is taking over {name}"
+        else:
+            why = f"node {self.node} leads {name}, but the controller has not confirmed that in time"
+        return LeaderUnavailable(why, hint="retry in a moment", retry_after=_RETRY_SECONDS, **self._details())
+
+    def lost(self) -> LeadershipLost:
+        """Return the error for those who wait for what this node has appended as the leader."""
+        name = f"partition {self.partition} of topic {quoted(self.topic)}"
+        return LeadershipLost(
+            f"node {self.node} stopped leading {name} before this was committed: it may be stored or not",
+            hint="send it again to the leader; a producer with a producer id does not store it twice",
+            retry_after=_RETRY_SECONDS,
+            topic=self.topic,
+            partition=self.partition,
+            leader_epoch=self.leader_epoch,
+        )
+
+    def _details(self) -> dict[str, Any]:
+        leader = self.leader or None
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "leader": leader,
+            "leader_address": None if leader is None else self._address_of(leader),
+            "leader_epoch": self.leader_epoch,
+        }
+
+    def __repr__(self) -> str:
+        role = "leading" if self.is_leading else "not leading"
+        return f"<Leadership {self.topic}/{self.partition} of {self.leader or 'none'} in {self.leader_epoch}, {role}>"
