@@ -440,6 +440,10 @@ class ClusterNodeMismatch(OperatorError):
     """The data directory belongs to another node, or the cluster's notes in it cannot be read."""
 
 
+class ClusterRecordUnknown(OperatorError):
+    """A later version has written a record of the cluster's log, or the record is damaged."""
+
+
 class ClusterSecretInvalid(OperatorError):
     """The secret of the cluster cannot be read, or is too short."""
 

@@ -139,8 +139,9 @@ HOUSE: dict[str, tuple[str, ...]] = {
     ),
     # What a backup held at a time is told by the records of topics and groups, which the broker's own rules understand.
     "goqueue.backup": ("goqueue.broker.core.catalog", "goqueue.broker.groups.records", "goqueue.storage"),
+    # Topics and partitions are the same in the cluster's log as in a broker's catalog.
+    "goqueue.cluster": ("goqueue.broker.core", "goqueue.storage"),
     "goqueue.broker": ("goqueue.wire", "goqueue.schemas", "goqueue.security", "goqueue.storage"),
-    "goqueue.cluster": ("goqueue.storage",),
     "goqueue.security": ("goqueue.storage",),
     "goqueue.observe": ("goqueue.wire", "goqueue.storage"),
     "goqueue.client": ("goqueue.wire", "goqueue.schemas", "goqueue.storage.frame"),

@@ -1,11 +1,19 @@
 """The records of the replicated log, and the state that they make: the same on all nodes up to the same offset."""
 
-from contextlib import suppress
-
 import msgspec
 
+from goqueue.broker.core.catalog import Catalog, TopicAltered, TopicCreated, TopicDeleted
 from goqueue.cluster.messages import NodeIdentity
+from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.errors import ClusterRecordUnknown
 from goqueue.storage import frame
+
+FEATURE_LEVEL = 0
+"""What this version can do in a cluster. The records of a level are written only when all nodes know them.
+
+0   a controller and its members
+1   topics with replicas
+"""
 
 
 class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster_created", tag_field="record"):
@@ -26,6 +34,8 @@ class NodeRegistered(msgspec.Struct, frozen=True, tag="node_registered", tag_fie
     peer_address: str
     version: str
     time_ns: int
+    rack: str = ""
+    feature_level: int = 0
 
 
 class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", tag_field="record"):
@@ -35,29 +45,118 @@ class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", tag_field="record")
     time_ns: int
 
 
-ClusterRecord = ClusterCreated | NodeRegistered | NodeLeft
+class NodeFenced(msgspec.Struct, frozen=True, omit_defaults=True, tag="node_fenced", tag_field="record"):
+    """A process of a node leads nothing and is in no ISR: it is silent, gone, or stops."""
+
+    node: str
+    broker_epoch: int
+    is_stopping: bool = False
+    """It stays fenced until the node starts again."""
+
+
+class NodeUnfenced(msgspec.Struct, frozen=True, tag="node_unfenced", tag_field="record"):
+    """The process is there again, and knows that it was fenced."""
+
+    node: str
+    broker_epoch: int
+
+
+class FeatureLevelRaised(msgspec.Struct, frozen=True, tag="feature_level_raised", tag_field="record"):
+    """All nodes know the records of this level."""
+
+    level: int
+
+
+TopicRecord = TopicCreated | TopicAltered | TopicDeleted
+
+
+class CatalogChanged(msgspec.Struct, frozen=True, tag="catalog_changed", tag_field="record"):
+    """A record of the brokers' catalog about a topic. Each broker follows it in its own catalog."""
+
+    change: TopicRecord
+
+
+class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions_changed", tag_field="record"):
+    """The new states of partitions."""
+
+    changes: tuple[tuple[PartitionId, PartitionState], ...]
+
+
+ClusterRecord = (
+    ClusterCreated
+    | NodeRegistered
+    | NodeLeft
+    | NodeFenced
+    | NodeUnfenced
+    | FeatureLevelRaised
+    | CatalogChanged
+    | PartitionsChanged
+)
 _decoder: msgspec.json.Decoder[ClusterRecord] = msgspec.json.Decoder(ClusterRecord)
 
 
 def encode_cluster_record(record: ClusterRecord) -> bytes:
     """Encode a record as a frame that is not stamped yet."""
-    key = "cluster" if isinstance(record, ClusterCreated) else f"node/{record.node}"
-    return frame.encode(msgspec.json.encode(record), key.encode())
+    return frame.encode(msgspec.json.encode(record), _key(record).encode())
+
+
+def _key(record: ClusterRecord) -> str:
+    match record:
+        case NodeRegistered() | NodeLeft() | NodeFenced() | NodeUnfenced():
+            return f"node/{record.node}"
+        case CatalogChanged():
+            return "catalog"
+        case PartitionsChanged():
+            return "partitions"
+    return "cluster"
 
 
 def decode_cluster_record(message: frame.StoredMessage) -> ClusterRecord:
-    """Raises msgspec.DecodeError if a later version has written it."""
-    return _decoder.decode(message.value)
+    """Raises ClusterRecordUnknown if a later version has written it."""
+    try:
+        return _decoder.decode(message.value)
+    except msgspec.DecodeError as error:
+        raise ClusterRecordUnknown(
+            f"record {message.offset} of the cluster's log is of a kind that this version does not know: {error}",
+            hint="start this node with the version of the others",
+        ) from None
 
 
 class ClusterState:
-    """The state that the committed records make."""
+    """The state that the committed records make. States of partitions are replaced, never changed."""
 
     def __init__(self) -> None:
         self.cluster_id = ""
         self.voters: tuple[NodeIdentity, ...] = ()
         self.nodes: dict[str, tuple[NodeRegistered, int]] = {}
         """The registration of each node, with its broker epoch."""
+        self.fenced: dict[str, NodeFenced] = {}
+        self.feature_level = 0
+        self.catalog = Catalog()
+        self.deleted: set[int] = set()
+        """The ids of all topics that were deleted, so that a node that missed it deletes their files."""
+        self.partitions: dict[PartitionId, PartitionState] = {}
+        """Those of all topics that exist."""
+        self._changed: set[PartitionId] = set()
+
+    @property
+    def topics(self) -> dict[str, TopicCreated]:
+        return self.catalog.topics
+
+    def copy(self) -> "ClusterState":
+        """Return a state that can go its own way."""
+        other = ClusterState()
+        other.cluster_id, other.voters, other.feature_level = self.cluster_id, self.voters, self.feature_level
+        other.nodes, other.fenced = dict(self.nodes), dict(self.fenced)
+        other.deleted, other.partitions = set(self.deleted), dict(self.partitions)
+        for record in self.catalog.records():
+            other.catalog.apply(record)
+        return other
+
+    def take_changed(self) -> frozenset[PartitionId]:
+        """Return the partitions that were changed, created or deleted since the last call."""
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
 
     def apply(self, record: ClusterRecord, offset: int) -> None:
         match record:
@@ -65,12 +164,33 @@ class ClusterState:
                 self.cluster_id, self.voters = record.cluster_id, record.voters
             case NodeRegistered():
                 self.nodes[record.node] = record, offset
+                self.fenced.pop(record.node, None)
             case NodeLeft():
                 self.nodes.pop(record.node, None)
+                self.fenced.pop(record.node, None)
+            case NodeFenced():
+                self.fenced[record.node] = record
+            case NodeUnfenced():
+                self.fenced.pop(record.node, None)
+            case FeatureLevelRaised():
+                self.feature_level = record.level
+            case CatalogChanged():
+                self._apply_catalog(record.change)
+            case PartitionsChanged():
+                self.partitions.update(record.changes)
+                self._changed.update(number for number, _ in record.changes)
+
+    def _apply_catalog(self, change: TopicRecord) -> None:
+        if isinstance(change, TopicDeleted):
+            topic = self.topics[change.name]
+            self.deleted.add(topic.created_ns)
+            for number in range(topic.partitions):
+                partition = PartitionId(topic.created_ns, number)
+                self.partitions.pop(partition, None)
+                self._changed.add(partition)
+        self.catalog.apply(change)
 
     def apply_message(self, message: frame.StoredMessage) -> None:
         """Apply a committed message of the log. Control records belong to the log itself."""
-        if message.flags & frame.CONTROL:
-            return
-        with suppress(msgspec.DecodeError):  # a later version has written it
+        if not message.flags & frame.CONTROL:
             self.apply(decode_cluster_record(message), message.offset)

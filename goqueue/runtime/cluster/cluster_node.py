@@ -12,6 +12,8 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from msgspec.structs import asdict, replace
+
 from goqueue import __version__
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.formation import ClusterNote, form, join, refuse_hello
@@ -32,9 +34,11 @@ from goqueue.cluster.messages import (
     VoteRequest,
 )
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeLeft, NodeRegistered, encode_cluster_record
+from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register
 from goqueue.cluster.raft import Raft
 from goqueue.errors import ControllerUnavailable, GoQueueError
+from goqueue.events import Signal
 from goqueue.limits import CLUSTER_EVENTS, CLUSTER_REGISTER_SECONDS
 from goqueue.runtime.cluster.cluster_log import ClusterLog, check_append
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
@@ -69,6 +73,8 @@ class ClusterNode:
         self.controller_changes = 0
         self.leaderless_ns: int | None = None
         """Since when no controller is known, by the monotonic clock."""
+        self.on_state: Signal[[frozenset[PartitionId]]] = Signal()
+        """Called when records were committed and applied, with the partitions that they changed."""
         self._runtime = runtime
         self._incarnation = secrets.token_hex(8)
         self._peers = tuple(sorted(settings.peers))
@@ -268,10 +274,7 @@ class ClusterNode:
             return
         message = effect.message
         if isinstance(message, Append) and message.end > message.base:
-            message = Append(
-                message.term, message.prev_epoch, message.base, message.end, message.epochs, message.commit,
-                message.sent_ns, self.log.content(message.base, message.end),
-            )  # fmt: skip
+            message = replace(message, content=self.log.content(message.base, message.end))
         link.send(message)
 
     def _save_vote(self, vote: Vote) -> None:
@@ -310,6 +313,7 @@ class ClusterNode:
 
     def _commit(self, end: int) -> None:
         self.log.apply_to(end)
+        self.on_state.emit(self.log.state.take_changed())
         self._proposals.commit(end)
         self._create_cluster()
         self._tell_changed()
@@ -404,15 +408,7 @@ class ClusterNode:
     def _register(self, node: NodeIdentity, asked: Register) -> None:
         if self.raft is None or not self.raft.is_controller or not self.log.state.cluster_id:
             return  # it asks again
-        _forget(
-            self.register(
-                node,
-                incarnation=asked.incarnation,
-                client_address=asked.client_address,
-                peer_address=asked.peer_address,
-                version=asked.version,
-            )
-        )
+        _forget(self.register(node, **asdict(asked)))
 
     def register(
         self, node: NodeIdentity, *, incarnation: str, client_address: str, peer_address: str, version: str

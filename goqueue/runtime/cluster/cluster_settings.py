@@ -5,11 +5,19 @@ from dataclasses import dataclass
 
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.membership import MembershipSettings
+from goqueue.cluster.metadata import FEATURE_LEVEL
 from goqueue.cluster.raft_state import RaftSettings
 from goqueue.config.cluster_settings import ClusterConfig
 from goqueue.config.value_types import split_address, split_peers
 from goqueue.errors import ClusterSecretInvalid
-from goqueue.limits import CLUSTER_SECRET_BYTES_MAX, CLUSTER_SECRET_CHARACTERS_MIN
+from goqueue.limits import (
+    CLUSTER_MIN_ISR,
+    CLUSTER_REPLICA_LAG_SECONDS,
+    CLUSTER_REPLICAS,
+    CLUSTER_SECRET_BYTES_MAX,
+    CLUSTER_SECRET_CHARACTERS_MIN,
+    CLUSTER_SESSION_SECONDS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,17 @@ class ClusterSettings:
     heartbeat_seconds: float
     membership: MembershipSettings
     raft: RaftSettings
+    rack: str = ""
+    replication_factor: int = CLUSTER_REPLICAS
+    """Of topics that do not set their own; at most one replica on each node."""
+    min_isr: int = CLUSTER_MIN_ISR
+    """The same for topics without their own; at most all replicas."""
+    session_ns: int = round(CLUSTER_SESSION_SECONDS * NANOSECONDS)
+    """After which silence the controller fences a node."""
+    replica_lag_ns: int = round(CLUSTER_REPLICA_LAG_SECONDS * NANOSECONDS)
+    """How long a replica may make no progress while it lags."""
+    feature_level: int = FEATURE_LEVEL
+    """What this node can do. Tests set it."""
 
 
 def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSettings:

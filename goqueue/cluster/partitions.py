@@ -1,0 +1,62 @@
+"""The state of a partition in a cluster: its replicas, its leader, and the replicas in sync.
+
+The controller decides, as records of the cluster's log; all nodes follow. Three numbers only rise:
+
+* `leader_epoch` with each new leader, and when the leading process is a new one. Epoch frames in the log have it.
+* `partition_epoch` with each record about the partition. A request to change the ISR names the one that it saw.
+* The high watermark, which moves only while the ISR has `min_isr` replicas. So the replicas that were in the ISR when
+  it became smaller than that still have all that is committed: these are the ELR.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+
+class PartitionId(NamedTuple):
+    """A partition of one life of a topic: a topic that is deleted and created again has another id."""
+
+    topic_id: int
+    """The creation time of the topic, in nanoseconds: unique in a cluster."""
+    partition: int
+
+
+class PartitionState(Struct, frozen=True, omit_defaults=True):
+    """The state of one partition, complete."""
+
+    replicas: tuple[str, ...]
+    """Ids of nodes, the preferred leader first."""
+    leader: str
+    """Empty while there is none."""
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[str, ...]
+    """In-sync replicas, in the order of `replicas`. The leader is one of them."""
+    min_isr: int = 1
+    """The high watermark moves only while so many replicas are in sync."""
+    elr: tuple[str, ...] = ()
+    """Eligible leader replicas: not in sync, and with all that is committed. Empty while the ISR has `min_isr`."""
+
+    def next(
+        self, *, leader: str, isr: Iterable[str], elr: Iterable[str], min_isr: int | None = None
+    ) -> "PartitionState":
+        """Return the state that follows. A leader that stays keeps its epoch."""
+        least = self.min_isr if min_isr is None else min_isr
+        in_sync = self.ordered(isr)
+        eligible = () if len(in_sync) >= least else tuple(one for one in self.ordered(elr) if one not in in_sync)
+        return replace(
+            self,
+            leader=leader,
+            leader_epoch=self.leader_epoch + (leader != self.leader),
+            partition_epoch=self.partition_epoch + 1,
+            isr=in_sync,
+            min_isr=least,
+            elr=eligible,
+        )
+
+    def ordered(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Return these replicas in the order of `replicas`."""
+        wanted = set(nodes)
+        return tuple(one for one in self.replicas if one in wanted)
