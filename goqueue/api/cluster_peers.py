@@ -87,6 +87,11 @@ class LeaveClusterResponse(Struct, kw_only=True):
 def _signed(call: ApiCall) -> ClusterNode:
     """Return the node if the request is signed with its secret. Raises PermissionDenied."""
     member, request = member_of(call), call.request
+    if not member.settings.secret:
+        raise PermissionDenied(
+            "requests between nodes are signed with the secret of the cluster, and it has none",
+            hint="set cluster.secret_file on all nodes; without it, nodes use their own connections only",
+        )
     at, _, proof = request.headers.get(PROOF_HEADER, "").partition(" ")
     now = call.runtime.clock.now_ns() / NANOSECONDS
     if at.isascii() and at.isdecimal() and len(at) < 12 and abs(now - int(at)) <= CLUSTER_PROOF_SECONDS:

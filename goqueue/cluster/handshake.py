@@ -3,7 +3,7 @@
 Each side sends a random nonce, and nothing that lets the secret be guessed offline faster than by trying it. The keys
 of a connection follow from the secret, both nonces and both names, one for each direction. Every message has a
 checksum with the key and its number, so a handshake that is relayed or repeated gives no access, and no message can be
-changed, left out, repeated or moved. Nothing is encrypted.
+changed, left out, repeated or moved. Without TLS, nothing is encrypted.
 """
 
 import hmac
@@ -19,9 +19,11 @@ _NUMBER = struct.Struct(">Q")
 class PeerKeys:
     """The keys of one connection."""
 
-    def __init__(self, secret: bytes, dialer: tuple[str, bytes], listener: tuple[str, bytes]) -> None:
-        """Each side has its node id and its nonce."""
-        parts = b"".join(len(part).to_bytes(4, "big") + part for part in _parts(dialer, listener))
+    def __init__(
+        self, secret: bytes, dialer: tuple[str, bytes], listener: tuple[str, bytes], binding: bytes = b""
+    ) -> None:
+        """Each side has its node id and its nonce. `binding` is what only the two ends of a TLS connection share."""
+        parts = b"".join(len(part).to_bytes(4, "big") + part for part in _parts(dialer, listener)) + binding
 
         def derive(use: str) -> bytes:
             return hmac.digest(secret, f"goqueue-peer/1 {use} ".encode() + parts, "sha256")[:_KEY_BYTES]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.config.value_types import NODE
 from goqueue.console import terminal
 from goqueue.console.failure import UsageInvalid
 from goqueue.errors import PathInvalid
@@ -39,7 +40,11 @@ def dev(
     client: Annotated[
         str, typer.Option("--client", metavar="NAME", help="DNS name in the certificate of the client.")
     ] = "dev-client",
-    days: Annotated[int, typer.Option("--days", min=1, max=825, help="Lifetime of both certificates.")] = 90,
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", metavar="ID", help="Also make a certificate for a node of a cluster; may be repeated."),
+    ] = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=825, help="Lifetime of the certificates.")] = 90,
 ) -> None:
     """Make an authority, a server and a client certificate for trying TLS.
 
@@ -47,15 +52,16 @@ def dev(
       goqueue cert dev --dir tls
       goqueue cert dev --dir tls --host queue.example --host 192.0.2.7
       goqueue cert dev --dir tls --client billing
+      goqueue cert dev --dir tls --node n1 --node n2 --node n3
 
     The server certificate is always for localhost, 127.0.0.1, ::1 and the name of this machine. If the directory has an
     authority, it signs again: a running broker takes the new certificate within seconds. Do not use this authority in
     production: its key lies in a file.
     """
-    place = Path(directory)
+    place, nodes = Path(directory), [_node_id(one) for one in node or ()]
     had_authority = (place / "ca.pem").exists()
     try:
-        make_dev_certificates(place, host or (), client, days)
+        make_dev_certificates(place, host or (), client, days, nodes)
     except OSError as error:
         raise PathInvalid(
             f"{error.filename or directory} cannot be written: {error.strerror or error}",
@@ -66,6 +72,8 @@ def dev(
     files = f"--admin-key-file admin.key --tls-cert {names['server.pem']} --tls-key {names['server.key']}"
     serve = f"goqueue serve --auth {files}"
     certificates = "a server and a client certificate"
+    if nodes:
+        certificates = f"certificates of the nodes {', '.join(nodes)}, {certificates}"
     made = f"{certificates} of the authority" if had_authority else f"an authority, {certificates}"
     terminal.say(f"made {made} in {directory}, for {days} days; next:")
     terminal.write(
@@ -77,20 +85,26 @@ def dev(
 
 
 def make_dev_certificates(
-    directory: Path, hosts: Sequence[str] = (), client: str = "dev-client", days: int = 90
+    directory: Path,
+    hosts: Sequence[str] = (),
+    client: str = "dev-client",
+    days: int = 90,
+    nodes: Sequence[str] = (),
 ) -> None:
-    """Write `ca`, `server` and `client`, each with `.pem` and `.key`; an authority that is there is kept."""
+    """Write `ca`, `server`, `client` and the nodes, each with `.pem` and `.key`; an authority that is there is kept."""
     from cryptography import x509  # noqa: PLC0415 - 80 ms that only this command costs
     from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _authority(directory)
     names = [_general_name(one) for one in dict.fromkeys((*hosts, *_LOCAL, socket.gethostname()))]
-    for name, usage, found in (
-        ("server", ExtendedKeyUsageOID.SERVER_AUTH, names),
-        ("client", ExtendedKeyUsageOID.CLIENT_AUTH, [_general_name(client)]),
+    both = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+    for name, usages, found in (
+        ("server", both[:1], names),
+        ("client", both[1:], [_general_name(client)]),
+        *((node, both, [_general_name(node)]) for node in nodes),
     ):
-        extensions = (x509.SubjectAlternativeName(found), x509.ExtendedKeyUsage([usage]))
+        extensions = (x509.SubjectAlternativeName(found), x509.ExtendedKeyUsage(usages))
         _issue(directory, name, days, authority, extensions)
 
 
@@ -162,6 +176,15 @@ def _issue(
     _write(directory / f"{name}.key", secret)
     _write(directory / f"{name}.pem", certificate.public_bytes(serialization.Encoding.PEM))
     return certificate, key
+
+
+def _node_id(text: str) -> str:
+    try:
+        if NODE.parse(text) in ("none", "ca", "server", "client"):
+            raise ValueError(f"{quoted(text)} is the name of another file here")
+    except ValueError as error:
+        raise UsageInvalid(f"--node: {error}", hint="write the cluster.node_id of the node") from None
+    return text
 
 
 def _general_name(text: str) -> "GeneralName":

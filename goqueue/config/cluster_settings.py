@@ -40,6 +40,16 @@ class ClusterConfig:
         OPTIONAL_PATH,
         "File with the secret that all nodes share, at least 16 characters: who knows it can be a node.",
     )
+    tls_cert: str = setting(
+        "none",
+        OPTIONAL_PATH,
+        "File with the certificate of this node for the other nodes. It has the node id as a DNS name, and the usages"
+        " serverAuth and clientAuth. `none` leaves connections between nodes unencrypted.",
+    )
+    tls_key: str = setting("none", OPTIONAL_PATH, "File with the key of `cluster.tls_cert`, not encrypted.")
+    tls_ca: str = setting(
+        "none", OPTIONAL_PATH, "File with the certificates of the authorities that nodes accept from each other."
+    )
     heartbeat_interval: float = setting(
         limits.CLUSTER_HEARTBEAT_SECONDS, DURATION, "How often a node says that it is alive.", (0.1, 60)
     )

@@ -66,12 +66,20 @@ def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, st
 
 
 def _cluster_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    tls = ("cluster.tls_cert", "cluster.tls_key", "cluster.tls_ca")
     if merged["cluster.peers"] == _NONE:
-        for key in ("cluster.node_id", "cluster.listen", "cluster.advertise", "cluster.secret_file"):
+        for key in ("cluster.node_id", "cluster.listen", "cluster.advertise", "cluster.secret_file", *tls):
             if merged[key] != _NONE:
                 yield key, f"{quoted(str(merged[key]))} is of no use without cluster.peers, the nodes of the cluster"
+    elif any(merged[key] != _NONE for key in tls):
+        for key in tls:
+            if merged[key] == _NONE:
+                yield key, "is missing: TLS between nodes needs a certificate, its key and the authorities"
     elif merged["cluster.secret_file"] == _NONE:
-        yield "cluster.secret_file", "is missing: nodes must prove that they belong to the cluster"
+        yield (
+            "cluster.secret_file",
+            "is missing: nodes must prove by it, or by cluster.tls_cert, who they are",
+        )
 
 
 def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:

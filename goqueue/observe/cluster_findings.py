@@ -1,7 +1,9 @@
 """Findings about the cluster that the broker is a node of."""
 
+from goqueue import limits
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import Finding, FindingStream, finding_rule
+from goqueue.observe.tls_findings import about, expiry_severity
 from goqueue.quantities import format_duration
 
 _WITHOUT_CONTROLLER_SECONDS = 10.0
@@ -53,4 +55,30 @@ def vote_missing(facts: BrokerFacts) -> FindingStream:
             node,
             "the node is one of `cluster.peers` and has no vote: the cluster was formed with another data directory",
             "restore the directory that the node had; until then the cluster survives one loss less",
+        )
+
+
+@finding_rule("critical", "warning", "note")
+def node_certificate_expiring(facts: BrokerFacts) -> FindingStream:
+    found = None if facts.cluster is None else facts.cluster.certificate
+    if found is not None and found.seconds_left < limits.TLS_EXPIRY_NOTE_SECONDS:
+        left = found.seconds_left
+        when = "has expired: the other nodes" if left <= 0 else f"expires in {about(left)}: then the other nodes"
+        yield Finding(
+            found.path,
+            f"the certificate of this node {when} refuse new connections with it",
+            "write a new certificate and its key into the files: they count from the next connection on",
+            {"seconds_left": round(left)},
+            severity=expiry_severity(left),
+        )
+
+
+@finding_rule("warning")
+def node_certificate_not_loaded(facts: BrokerFacts) -> FindingStream:
+    found = None if facts.cluster is None else facts.cluster.certificate
+    if found is not None and found.error is not None:
+        yield Finding(
+            found.path,
+            f"the files of TLS between nodes have changed and cannot be used: {found.error}",
+            "correct the files; until then the former certificate stays in use",
         )

@@ -125,6 +125,8 @@ CHECKS: tuple[DoctorCheck, ...] = (
             cluster.node_dead,
             cluster.node_refused,
             cluster.vote_missing,
+            cluster.node_certificate_expiring,
+            cluster.node_certificate_not_loaded,
         ),
     ),
     DoctorCheck("tls", _certificate, (tls.certificate_expiring, tls.certificate_not_loaded)),

@@ -107,6 +107,16 @@ class TlsFacts:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCertificate:
+    """The certificate that a node shows to the others."""
+
+    path: str
+    seconds_left: float
+    error: str | None = None
+    """Why its files as they are now are not in use."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCondition:
     """The cluster, as this node sees it."""
@@ -123,6 +133,8 @@ class ClusterCondition:
     waiting_for: tuple[str, ...] = ()
     """Nodes that the first formation waits for."""
     nodes: int = 1
+    certificate: NodeCertificate | None = None
+    """None without TLS between nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from goqueue import limits
 from goqueue.observe.facts import BrokerFacts
-from goqueue.observe.finding import Finding, FindingStream, finding_rule
+from goqueue.observe.finding import Finding, FindingStream, Severity, finding_rule
 from goqueue.quantities import format_duration, format_time
 
 _HOUR = 3600
@@ -18,19 +18,22 @@ def certificate_expiring(facts: BrokerFacts) -> FindingStream:
         tls.path,
         f"the TLS certificate expired at {at}: clients refuse the broker"
         if left <= 0
-        else f"the TLS certificate expires in {_about(left)}, at {at}; then clients refuse the broker",
+        else f"the TLS certificate expires in {about(left)}, at {at}; then clients refuse the broker",
         "write a new certificate and its key into the files: the broker takes them within seconds, or with "
         "`goqueue-admin tls reload`",
         {"seconds_left": round(left), "expires_at": at, "fingerprint": tls.fingerprint},
-        severity="critical"
-        if left < limits.TLS_EXPIRY_CRITICAL_SECONDS
-        else "warning"
-        if left < limits.TLS_EXPIRY_WARNING_SECONDS
-        else "note",
+        severity=expiry_severity(left),
     )
 
 
-def _about(seconds: float) -> str:
+def expiry_severity(seconds_left: float) -> Severity:
+    if seconds_left < limits.TLS_EXPIRY_CRITICAL_SECONDS:
+        return "critical"
+    return "warning" if seconds_left < limits.TLS_EXPIRY_WARNING_SECONDS else "note"
+
+
+def about(seconds: float) -> str:
+    """Return a duration in whole hours, or below one exactly."""
     return format_duration(round(seconds / _HOUR) * _HOUR if seconds >= _HOUR else round(seconds))
 
 

@@ -31,8 +31,13 @@ class ServedCluster:
         path.write_text(secret)
         return Served(
             *("--data-dir", str(self.directory / name), "--cluster-node-id", name, "--cluster-peers", self.peers),
-            *("--cluster-secret-file", str(path), *self._words),
+            *("--cluster-secret-file", str(path), *self._words, *self.words_of(name)),
         ).launch()
+
+    def words_of(self, name: str) -> tuple[str, ...]:
+        """Flags of one node."""
+        del name
+        return ()
 
     def start(self, *names: str, secret: str = SECRET) -> None:
         launched = {name: self.launch(name, secret=secret) for name in names}
@@ -78,9 +83,9 @@ class ServedCluster:
 
 
 @contextmanager
-def cluster(directory: Path, *words: str) -> Iterator[ServedCluster]:
+def cluster(directory: Path, *words: str, made: type[ServedCluster] = ServedCluster) -> Iterator[ServedCluster]:
     """A formed cluster, with all nodes registered."""
-    found = ServedCluster(directory, *words)
+    found = made(directory, *words)
     try:
         found.start(*NAMES)
         found.wait(lambda: all(one.address for name in NAMES for one in found.state(name).nodes))

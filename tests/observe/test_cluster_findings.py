@@ -3,7 +3,7 @@
 from typing import Any
 
 from goqueue.observe.doctor import examine
-from goqueue.observe.facts import BrokerFacts, ClusterCondition
+from goqueue.observe.facts import BrokerFacts, ClusterCondition, NodeCertificate
 from goqueue.observe.finding import Finding
 
 
@@ -37,3 +37,15 @@ def test_node_that_lost_its_vote_or_its_disk_says_so() -> None:
     found = findings(without_vote=("n2",), failure="log __cluster_metadata/0 is fenced")
     assert (found["vote_missing"].subject, found["vote_missing"].severity) == ("n2", "warning")
     assert found["node_failed"].severity == "critical"
+
+
+def test_certificate_of_a_node_is_a_finding_before_it_expires_and_when_its_files_are_broken() -> None:
+    day = 86_400
+    assert findings(certificate=NodeCertificate("n1.pem", 60 * day)) == {}
+    found = findings(certificate=NodeCertificate("n1.pem", 5 * day, "the key does not fit"))
+    assert found["node_certificate_expiring"].severity == "warning"
+    assert found["node_certificate_expiring"].sentence == (
+        "the certificate of this node expires in 5d: then the other nodes refuse new connections with it"
+    )
+    assert found["node_certificate_not_loaded"].sentence.endswith("cannot be used: the key does not fit")
+    assert findings(certificate=NodeCertificate("n1.pem", -1))["node_certificate_expiring"].severity == "critical"

@@ -9,7 +9,6 @@
     bridge          applications behind the connections
     sockets         sockets to listen on
     certificates    the certificate of the broker, and its reload
-    tls_alerts      tells a client why its handshake failed
     tls_listener    connections whose clients speak TLS
     server          listening, and the stop
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from goqueue.api.http.tls_alerts import ServerContext
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import CertificateInvalid
 from goqueue.limits import TLS_WATCH_SECONDS
 from goqueue.observe.facts import TlsFacts
 from goqueue.quantities import format_time
+from goqueue.runtime.tls_alerts import ServerContext
 from goqueue.security.client_certificates import ClientCertificate, names_in_order
 
 _log = logging.getLogger("goqueue.tls")

@@ -15,9 +15,9 @@ from contextlib import suppress
 from goqueue.api.http.error_responses import error_response
 from goqueue.api.http.message import encode_response
 from goqueue.api.http.server_state import ServerState
-from goqueue.api.http.tls_alerts import alert_of
 from goqueue.errors import TlsRequired
 from goqueue.limits import HTTP_BACKLOG, TLS_ACCEPTED_AT_ONCE
+from goqueue.runtime.tls_alerts import alert_of
 
 _log = logging.getLogger("goqueue.tls")
 

@@ -121,6 +121,7 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         ),
         waiting_for=facts.waiting_for,
         nodes=len(facts.nodes),
+        certificate=None if (tls := member.settings.tls) is None else tls.facts(),
     )
 
 

@@ -43,8 +43,9 @@ from goqueue.limits import CLUSTER_EVENTS, CLUSTER_REGISTER_SECONDS
 from goqueue.runtime.cluster.cluster_log import ClusterLog, check_append
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
 from goqueue.runtime.cluster.notes import NodeNotes
-from goqueue.runtime.cluster.peer_link import PeerFailure, PeerLink
+from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
+from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.runtime.cluster.proposals import Proposals
 from goqueue.runtime.runtime import Runtime
 
@@ -109,7 +110,7 @@ class ClusterNode:
         handlers = PeerHandlers(
             self._hello, self._refusal, self._connected, self._received, self._ended, self._on_refused
         )
-        self.network = PeerNetwork(settings.node, settings.peers, settings.secret, handlers)
+        self.network = PeerNetwork(settings.node, settings.peers, settings.secret, handlers, settings.tls)
         if note.is_formed:
             self._open_raft()
         await self.network.start(settings.listen)

@@ -18,6 +18,7 @@ from goqueue.limits import (
     CLUSTER_SECRET_CHARACTERS_MIN,
     CLUSTER_SESSION_SECONDS,
 )
+from goqueue.runtime.cluster.peer_tls import PeerTls, PeerTlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class ClusterSettings:
     listen: tuple[str, int] | None
     """None for an observer: no other node dials it."""
     secret: bytes
+    """Empty if certificates alone prove who is a node."""
+    tls: PeerTls | None
     client_address: str
     heartbeat_seconds: float
     membership: MembershipSettings
@@ -50,7 +53,7 @@ class ClusterSettings:
 def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSettings:
     """Return the settings of a configuration. `client_address` is where this node listens for clients.
 
-    Raises ClusterSecretInvalid.
+    Raises ClusterSecretInvalid or CertificateInvalid.
     """
     node = socket.gethostname() if config.node_id == "none" else config.node_id
     peers = {peer: split_address(address) for peer, address in split_peers(config.peers).items()}
@@ -60,6 +63,7 @@ def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSetti
         peers,
         peers.get(node) if config.listen == "none" else split_address(config.listen),
         _read_secret(config.secret_file),
+        _tls(config, node),
         client_address if config.advertise == "none" else config.advertise,
         config.heartbeat_interval,
         MembershipSettings(round(config.suspect_timeout * NANOSECONDS), round(config.dead_timeout * NANOSECONDS)),
@@ -67,7 +71,15 @@ def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSetti
     )
 
 
+def _tls(config: ClusterConfig, node: str) -> PeerTls | None:
+    if config.tls_cert == "none":
+        return None
+    return PeerTls(PeerTlsFiles(config.tls_cert, config.tls_key, config.tls_ca), node)
+
+
 def _read_secret(path: str) -> bytes:
+    if path == "none":
+        return b""
     try:
         with open(path, "rb") as file:
             secret = file.read(CLUSTER_SECRET_BYTES_MAX + 1).strip()

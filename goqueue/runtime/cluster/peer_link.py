@@ -9,24 +9,31 @@ Kind 1 is a message in MessagePack. Other kinds are free.
 
 import asyncio
 import secrets
+import ssl
 import struct
+from contextlib import suppress
 
 import msgspec
 
 from goqueue.cluster.handshake import NONCE_BYTES, SEAL_BYTES, PeerKeys, Sealer, is_same_proof
 from goqueue.cluster.peer_messages import Hello, PeerMessage, decode_message, encode_message
-from goqueue.limits import CLUSTER_MESSAGE_BYTES_MAX, CLUSTER_OUTGOING_BYTES_MAX
+from goqueue.limits import CLUSTER_HANDSHAKE_BYTES_MAX, CLUSTER_MESSAGE_BYTES_MAX, CLUSTER_OUTGOING_BYTES_MAX
 from goqueue.quantities import quoted
+from goqueue.runtime.cluster.peer_tls import (
+    TLS_HANDSHAKE,
+    PeerContexts,
+    PeerFailure,
+    TlsDiffers,
+    check_peer,
+    dial_tls,
+    reason_of,
+)
 
 UPGRADE = "goqueue-peer/1"
 _PATHS = ("/cluster/replicate", "/v1/cluster/replicate")
 _LENGTH = struct.Struct(">I")
 _MESSAGE = b"\x01"
 _HEAD_END = b"\r\n\r\n"
-
-
-class PeerFailure(Exception):
-    """A connection with another node cannot be made or used; the text says why."""
 
 
 class SecretDiffers(PeerFailure):
@@ -86,10 +93,18 @@ class PeerLink:
         self._writer.transport.abort()
 
 
-async def dial(host: str, port: int, me: str, secret: bytes, limit: int) -> PeerLink:
-    """Connect to a node. Raises PeerFailure, or OSError if nothing listens there."""
-    reader, writer = await asyncio.open_connection(host, port, limit=limit)
+async def dial(
+    node: str, address: tuple[str, int], me: str, secret: bytes, limit: int, tls: PeerContexts | None = None
+) -> PeerLink:
+    """Connect to a node at its address. Raises PeerFailure, or OSError if nothing listens there."""
+    host, port = address
+    if tls is None:
+        reader, writer = await asyncio.open_connection(host, port, limit=limit)
+    else:
+        reader, writer = await dial_tls(host, port, tls, limit)
     try:
+        if tls is not None:
+            check_peer(writer, node)
         nonce = secrets.token_bytes(NONCE_BYTES)
         head = (
             f"POST {_PATHS[0]} HTTP/1.1",
@@ -103,9 +118,12 @@ async def dial(host: str, port: int, me: str, secret: bytes, limit: int) -> Peer
         writer.write("\r\n".join(head).encode() + _HEAD_END)
         first, fields = await _read_head(reader)
         if first[1:2] != ["101"]:
-            raise PeerFailure(f"{host}:{port} answers {quoted(' '.join(first[1:]))}: is it the peer address of a node?")
-        node, theirs = _identity(fields)
-        keys = PeerKeys(secret, (me, nonce), (node, theirs))
+            raise PeerFailure(f"{host}:{port} {await _read_refusal(reader, first, fields)}")
+        found, theirs = _identity(fields)
+        if found != node:
+            raise PeerFailure(f"the address of node {node} in cluster.peers is that of node {quoted(found)}")
+        binding = b"" if tls is None else tls.binding(writer, has_dialed=True)
+        keys = PeerKeys(secret, (me, nonce), (node, theirs), binding)
         if not is_same_proof(keys.listener_proof, _bytes_of(fields, "goqueue-proof")):
             raise SecretDiffers(f"node {quoted(node)} at {host}:{port} has another cluster secret")
     except BaseException:
@@ -114,31 +132,42 @@ async def dial(host: str, port: int, me: str, secret: bytes, limit: int) -> Peer
     return PeerLink(node, (reader, writer), keys.dialer_key, keys.listener_key)
 
 
-async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, me: str, secret: bytes) -> PeerLink:
+async def accept(
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    me: str,
+    secret: bytes,
+    tls: PeerContexts | None = None,
+) -> PeerLink:
     """Answer a node that has dialed. It is authenticated by its first message. Raises PeerFailure."""
-    first, fields = await _read_head(reader)
-    problem = _refusal(first, fields)
-    if problem is not None:
-        status, sentence = problem
-        body = msgspec.json.encode({"error": sentence, "code": "request_invalid"})
-        head = (
-            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+    reader, writer = streams
+    try:
+        first, fields = await _read_head(reader)
+        problem = _refusal(first, fields)
+        if problem is None and tls is not None:
+            problem = _refusal_of_tls(writer, fields)
+        if problem is not None:
+            status, sentence = problem
+            body = msgspec.json.encode({"error": sentence, "code": "request_invalid"})
+            about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+            writer.write(f"HTTP/1.1 {status}\r\n{about}".encode() + _HEAD_END + body)
+            await writer.drain()
+            raise PeerFailure(sentence, fields.get("goqueue-node", ""))
+        node, theirs = _identity(fields)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        binding = b"" if tls is None else tls.binding(writer, has_dialed=False)
+        keys = PeerKeys(secret, (node, theirs), (me, nonce), binding)
+        answer = (
+            "HTTP/1.1 101 Switching Protocols",
+            "Connection: Upgrade",
+            f"Upgrade: {UPGRADE}",
+            f"GoQueue-Node: {me}",
+            f"GoQueue-Nonce: {nonce.hex()}",
+            f"GoQueue-Proof: {keys.listener_proof.hex()}",
         )
-        writer.write(head.encode() + _HEAD_END + body)
-        await writer.drain()
-        raise PeerFailure(sentence)
-    node, theirs = _identity(fields)
-    nonce = secrets.token_bytes(NONCE_BYTES)
-    keys = PeerKeys(secret, (node, theirs), (me, nonce))
-    answer = (
-        "HTTP/1.1 101 Switching Protocols",
-        "Connection: Upgrade",
-        f"Upgrade: {UPGRADE}",
-        f"GoQueue-Node: {me}",
-        f"GoQueue-Nonce: {nonce.hex()}",
-        f"GoQueue-Proof: {keys.listener_proof.hex()}",
-    )
-    writer.write("\r\n".join(answer).encode() + _HEAD_END)
+        writer.write("\r\n".join(answer).encode() + _HEAD_END)
+    except BaseException:
+        writer.close()
+        raise
     return PeerLink(node, (reader, writer), keys.listener_key, keys.dialer_key)
 
 
@@ -150,12 +179,36 @@ def _refusal(first: list[str], fields: dict[str, str]) -> tuple[str, str] | None
     return None
 
 
+def _refusal_of_tls(writer: asyncio.StreamWriter, fields: dict[str, str]) -> tuple[str, str] | None:
+    node = fields.get("goqueue-node", "")
+    if writer.get_extra_info("ssl_object") is None:
+        return "426 Upgrade Required", f"node {quoted(node)} dials without TLS: set cluster.tls_cert on all nodes"
+    try:
+        check_peer(writer, node)
+    except PeerFailure as failure:
+        return "403 Forbidden", str(failure)
+    return None
+
+
+async def _read_refusal(reader: asyncio.StreamReader, first: list[str], fields: dict[str, str]) -> str:
+    """Return what another answer than the upgrade says."""
+    with suppress(ValueError, asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+        length = min(int(fields["content-length"]), CLUSTER_HANDSHAKE_BYTES_MAX)
+        return f"refuses: {msgspec.json.decode(await reader.readexactly(length), type=dict[str, str])['error']}"
+    return f"answers {quoted(' '.join(first[1:]))}: is it the peer address of a node?"
+
+
 async def _read_head(reader: asyncio.StreamReader) -> tuple[list[str], dict[str, str]]:
     """Read the first line and the header fields. Raises PeerFailure."""
     try:
-        head = (await reader.readuntil(_HEAD_END)).decode("ascii")
+        start = await reader.readexactly(1)
+        if start[0] == TLS_HANDSHAKE:
+            raise TlsDiffers("a node dials with TLS, and this one has no cluster.tls_cert: set it on all nodes")
+        head = (start + await reader.readuntil(_HEAD_END)).decode("ascii")
     except (asyncio.IncompleteReadError, ConnectionError):
         raise PeerFailure("the connection ended before its first request or answer") from None
+    except ssl.SSLError as error:
+        raise TlsDiffers(f"it refuses the certificate of this node: {reason_of(error)}") from None
     except (asyncio.LimitOverrunError, UnicodeDecodeError):
         raise PeerFailure("what came first is no HTTP") from None
     first, *lines = head.rstrip().split("\r\n")

@@ -5,6 +5,7 @@ A node that is not in `cluster.peers` dials all that are.
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,16 @@ from goqueue.limits import (
     CLUSTER_HANDSHAKE_BYTES_MAX,
     CLUSTER_HANDSHAKE_SECONDS,
 )
-from goqueue.runtime.cluster.peer_link import PeerFailure, PeerLink, SecretDiffers, accept, dial
+from goqueue.runtime.cluster.peer_link import PeerLink, SecretDiffers, accept, dial
+from goqueue.runtime.cluster.peer_tls import (
+    PeerContexts,
+    PeerFailure,
+    PeerTls,
+    Streams,
+    TlsDiffers,
+    accept_tls,
+    listen,
+)
 
 _log = logging.getLogger("goqueue.cluster")
 
@@ -46,7 +56,14 @@ class PeerHandlers:
 class PeerNetwork:
     """Listens, dials, and keeps the links."""
 
-    def __init__(self, node: str, addresses: dict[str, tuple[str, int]], secret: bytes, handlers: PeerHandlers) -> None:
+    def __init__(
+        self,
+        node: str,
+        addresses: dict[str, tuple[str, int]],
+        secret: bytes,
+        handlers: PeerHandlers,
+        tls: PeerTls | None = None,
+    ) -> None:
         """`addresses` are those of `cluster.peers`."""
         self.links: dict[str, PeerLink] = {}
         """By node, those that have said hello."""
@@ -55,6 +72,7 @@ class PeerNetwork:
         self._addresses = addresses
         self._secret = secret
         self._handlers = handlers
+        self._tls = tls
         self._problems = PeerProblems(CLUSTER_CONNECTIONS_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -69,9 +87,7 @@ class PeerNetwork:
     async def start(self, listen: tuple[str, int] | None) -> None:
         if listen is not None:
             try:
-                self._server = await asyncio.start_server(
-                    self._on_connection, listen[0], listen[1], limit=CLUSTER_HANDSHAKE_BYTES_MAX
-                )
+                await self._listen(*listen)
             except OSError as error:
                 raise AddressUnavailable(
                     f"cannot listen on {listen[0]}:{listen[1]} for the other nodes: {error.strerror or error}",
@@ -80,6 +96,14 @@ class PeerNetwork:
         for node in self._addresses:
             if node != self._node and (self._node < node or self._node not in self._addresses):
                 self._run(self._keep_connected(node))
+
+    async def _listen(self, host: str, port: int) -> None:
+        if self._tls is None:
+            limit = CLUSTER_HANDSHAKE_BYTES_MAX
+            self._server = await asyncio.start_server(self._on_connection, host, port, limit=limit)
+            return
+        for listener in await listen(host, port):
+            self._run(self._accept_all(listener, self._tls))
 
     async def stop(self) -> None:
         self._is_stopping = True
@@ -109,10 +133,14 @@ class PeerNetwork:
         while True:
             try:
                 async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
-                    link = await dial(*self._addresses[node], self._node, self._secret, CLUSTER_HANDSHAKE_BYTES_MAX)
-                if link.node != node:
-                    link.abort()
-                    raise PeerFailure(f"the address of node {node} in cluster.peers is that of node {link.node}")
+                    link = await dial(
+                        node,
+                        self._addresses[node],
+                        self._node,
+                        self._secret,
+                        CLUSTER_HANDSHAKE_BYTES_MAX,
+                        None if self._tls is None else self._tls.contexts(),
+                    )
                 if await self._use(link):
                     pause = CLUSTER_DIAL_SECONDS
                     continue
@@ -127,18 +155,44 @@ class PeerNetwork:
 
     def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection by a task of this network: one of asyncio reports each cancellation as an error."""
-        if self._unproved >= CLUSTER_CONNECTIONS_MAX or self._is_stopping:
+        if self._is_full:
             writer.transport.abort()
         else:
-            self._run(self._accepted(reader, writer))
+            self._run(self._accepted((reader, writer)))
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept_all(self, listener: socket.socket, tls: PeerTls) -> None:
+        """Accept connections by the certificate that is in use when each of them comes."""
+        loop = asyncio.get_running_loop()
+        with listener:
+            while True:
+                try:
+                    wire, _ = await loop.sock_accept(listener)
+                except OSError as error:
+                    _log.error("no node can connect: %s", error.strerror or error)
+                    await asyncio.sleep(CLUSTER_DIAL_SECONDS_MAX)
+                    continue
+                if self._is_full:
+                    wire.close()
+                else:
+                    self._run(self._accepted(wire, tls.contexts()))
+
+    @property
+    def _is_full(self) -> bool:
+        return self._unproved >= CLUSTER_CONNECTIONS_MAX or self._is_stopping
+
+    async def _accepted(self, found: Streams | socket.socket, tls: PeerContexts | None = None) -> None:
+        """Serve a connection; a socket becomes streams by TLS."""
         self._unproved += 1
         try:
             async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
-                link = await accept(reader, writer, self._node, self._secret)
-        except (PeerFailure, TimeoutError, OSError):
-            writer.close()
+                if isinstance(found, socket.socket):
+                    found = await accept_tls(found, tls, CLUSTER_HANDSHAKE_BYTES_MAX)
+                link = await accept(found, self._node, self._secret, tls)
+        except PeerFailure as failure:
+            if failure.node in self._addresses or isinstance(failure, TlsDiffers):
+                self._report(failure.node, failure)
+            return
+        except (TimeoutError, OSError):
             return
         finally:
             self._unproved -= 1
@@ -217,7 +271,7 @@ class PeerNetwork:
         self.authentication_failures += isinstance(failure, SecretDiffers)
         sentence = str(failure)
         if self._problems.add(node, sentence, _now_ns()):
-            _log.warning("node %s: %s", node, sentence)
+            _log.warning("node %s: %s", node or "of an unknown id", sentence)
 
 
 def _now_ns() -> int:
