@@ -15,6 +15,7 @@ const (
 	ErrBackupTargetInvalid    Code = "backup_target_invalid"
 	ErrBackupsBusy            Code = "backups_busy"
 	ErrBackupsOff             Code = "backups_off"
+	ErrBehind                 Code = "behind"
 	ErrBrokerOverloaded       Code = "broker_overloaded"
 	ErrBrokerStopping         Code = "broker_stopping"
 	ErrBrokerUnreachable      Code = "broker_unreachable"
@@ -51,6 +52,8 @@ const (
 	ErrKeyNotFound            Code = "key_not_found"
 	ErrKeysWouldMove          Code = "keys_would_move"
 	ErrLastAdministrator      Code = "last_administrator"
+	ErrLeaderUnavailable      Code = "leader_unavailable"
+	ErrLeadershipLost         Code = "leadership_lost"
 	ErrLeaseExpired           Code = "lease_expired"
 	ErrLogClosed              Code = "log_closed"
 	ErrLogExists              Code = "log_exists"
@@ -62,6 +65,10 @@ const (
 	ErrMessageTooLarge        Code = "message_too_large"
 	ErrMethodNotAllowed       Code = "method_not_allowed"
 	ErrNodeNotFound           Code = "node_not_found"
+	ErrNotCoordinator         Code = "not_coordinator"
+	ErrNotEnoughReplicas      Code = "not_enough_replicas"
+	ErrNotInCluster           Code = "not_in_cluster"
+	ErrNotLeader              Code = "not_leader"
 	ErrOffsetOutOfRange       Code = "offset_out_of_range"
 	ErrOperationNotFound      Code = "operation_not_found"
 	ErrOperationNotUndoable   Code = "operation_not_undoable"
@@ -135,7 +142,11 @@ var transientCodes = map[Code]bool{
 	ErrControllerUnavailable: true,
 	ErrDiskFull:              true,
 	ErrFilesExhausted:        true,
+	ErrLeaderUnavailable:     true,
+	ErrLeadershipLost:        true,
 	ErrLogClosed:             true,
+	ErrNotEnoughReplicas:     true,
+	ErrNotInCluster:          true,
 	ErrQuotaExceeded:         true,
 	ErrRequestTimedOut:       true,
 	ErrTopicBusy:             true,

@@ -29,7 +29,7 @@ async def read(call: ApiCall, query: AuditQuery) -> AuditResponse:
     offset = max(partition.earliest, query.offset or 0)
     records: list[msgspec.Raw] = []
     while len(records) < query.limit and offset < partition.high_watermark:
-        found = await call.runtime.read(
+        found = await call.runtime.reader.read(
             PartitionView(partition, "read_committed"), offset, READ_BYTES, skip_damage=True
         )
         for buffer in found.buffers:

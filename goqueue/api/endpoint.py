@@ -22,7 +22,7 @@ from goqueue.api.permissions import OPEN, Permission
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
-from goqueue.errors import GoQueueError, PartitionNotFound
+from goqueue.errors import GoQueueError, NotInCluster, PartitionNotFound
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, REQUEST_BYTES, SESSION_SECONDS
 from goqueue.observe.history import History
 from goqueue.observe.logs import RecentLogs
@@ -31,7 +31,7 @@ from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
-from goqueue.runtime.cluster.cluster_facts import cluster_condition
+from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_nodes
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
@@ -88,6 +88,8 @@ class Endpoint:
     """How requests and answers are written."""
     aliases: tuple[str, ...] = ()
     """Further paths, with the same parameters in the same order."""
+    unreplicated: str = ""
+    """What it needs that only one node of a cluster would know."""
     errors: tuple[type[GoQueueError], ...] = ()
     """Possible errors, besides those of any request."""
     example: Any = None
@@ -197,6 +199,15 @@ class ApiContext:
             backups=lambda: backup_facts(self.backups, self.backup_schedule, self.runtime.clock.now_ns()),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)
+
+    def refuse_unreplicated(self, what: str) -> None:
+        """Refuse what only one node of a cluster would know."""
+        if self.cluster is not None and has_other_nodes(self.cluster):
+            raise NotInCluster(
+                f"a cluster of several nodes does not serve {what} yet: their log is not replicated",
+                hint="use a broker that runs alone for them",
+                what=what,
+            )
 
     @property
     def authenticates(self) -> bool:

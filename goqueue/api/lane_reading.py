@@ -11,6 +11,7 @@ from goqueue.broker.groups.fetch import LanePage, read_lanes
 from goqueue.broker.groups.offsets import check_committable_offset
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
+from goqueue.runtime.partition_reader import Check
 from goqueue.storage import frame
 
 POSITIONS_PATTERN = rf"^[0-9]{{1,19}}(,[0-9]{{1,19}}){{{PRIORITY_COUNT - 1}}}(?![\s\S])"
@@ -30,7 +31,7 @@ class PriorityReadOptions:
 
 
 async def by_priority(
-    call: ApiCall, view: PartitionView, options: PriorityReadOptions, budget: DecompressionBudget
+    call: ApiCall, view: PartitionView, options: PriorityReadOptions, budget: DecompressionBudget, check: Check
 ) -> tuple[list[MessageJson], list[int], int]:
     """Return the next messages, the next offset of each priority, and the bytes of the messages' frames."""
     heads, runtime = _heads(options), call.runtime
@@ -43,10 +44,11 @@ async def by_priority(
         if not page.slices and page.heads != heads:  # what was there is gone, and more lies behind
             heads = page.heads
             continue
+        check()
         left = (until_ns - runtime.clock.monotonic_ns()) / NANOSECONDS
         if page.slices or left <= 0 or runtime.is_stopping:
             break
-        await runtime.read(view, view.end, 1, wait=left)
+        await runtime.reader.read(view, view.end, 1, wait=left, check=check)
     return await run_on_thread(_told, page, options.max_bytes, budget)
 
 

@@ -56,6 +56,8 @@ class RequestPipeline:
                     meter = call.meter = world.meter
                     if world.owners.get(request.peer, meter) is not meter:
                         self._meters.admit_connection(meter, request.peer)
+            if row.unreplicated:
+                self._context.refuse_unreplicated(row.unreplicated)
         except GoQueueError as error:
             return self._refusal(request, error)
         if not row.is_hot:

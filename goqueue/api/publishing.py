@@ -51,8 +51,10 @@ _COUNT_DIGITS = 9
 class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
     acks: Annotated[
         Literal["none", "leader", "all"],
-        msgspec.Meta(description="When to answer: before it is stored, when it is on disk here, or on all replicas."),
-    ] = "leader"
+        msgspec.Meta(
+            description="When to answer: before it is stored, when it is on disk here, or on all replicas in sync."
+        ),
+    ] = "all"
     producer_id: Annotated[
         ProducerId | None, msgspec.Meta(description="Publish in the open transaction of this producer.")
     ] = None
@@ -79,6 +81,8 @@ class PublishResult(msgspec.Struct):
     """True if these frames had been stored before."""
     pieces: list[tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
     """The ranges of offsets, if a crash has left them in more than one."""
+    leader_epoch: int | msgspec.UnsetType = msgspec.UNSET
+    """Of the leader that stored them, in a cluster."""
     error: ErrorJson | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -110,6 +114,7 @@ async def _publish_one(call: ApiCall, topic: Topic, message: OutgoingMessage) ->
 async def _publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
     transaction = _transaction_of(query)
     if transaction is not None:
+        call.app.refuse_unreplicated("transactions")
         check_transaction(call, transaction)
         coordinator = call.runtime.broker.transactions.of_transaction(transaction)
         coordinator.current(transaction)  # before a topic is created in vain
@@ -246,6 +251,7 @@ def _append(call: ApiCall, target: _Target, frames: list[bytes]) -> _Pending:
 
 
 def delayed_log(call: ApiCall, partition: Partition) -> Partition:
+    call.app.refuse_unreplicated("delayed messages")
     return call.runtime.broker.scheduling(partition).delays.delayed_log
 
 
@@ -307,7 +313,10 @@ def _message_result(
     given = (priority_of(message), encoded.due_ns is not None, due)
     if isinstance(placement, GoQueueError):
         return PublishResult(partition.number, None, *given, error=error_json(placement))
-    return PublishResult(partition.number, None if placement is None else placement.first_offset + position, *given)
+    result = PublishResult(partition.number, None if placement is None else placement.first_offset + position, *given)
+    if partition.leadership is not None:
+        result.leader_epoch = partition.leadership.leader_epoch
+    return result
 
 
 # --- frames ---
@@ -333,7 +342,10 @@ async def _publish_frames(call: ApiCall, topic: Topic, transaction: TransactionI
     placements = [(number, is_delayed, await _placement(answer, call)) for number, is_delayed, answer in pending]
     if len(placements) == 1:
         _raise_if_all_failed([placements[0][2]])
-    return [_section_result(number, is_delayed, _shown(call, one)) for number, is_delayed, one in placements]
+    return [
+        _section_result(topic, number, is_delayed=is_delayed, placement=_shown(call, one))
+        for number, is_delayed, one in placements
+    ]
 
 
 def _check_checksum(request: HttpRequest) -> None:
@@ -410,12 +422,15 @@ async def _append_section(
         return error.without_tracebacks()
 
 
-def _section_result(number: int, is_delayed: bool, placement: Placement | GoQueueError | None) -> PublishResult:
+def _section_result(
+    topic: Topic, number: int, *, is_delayed: bool, placement: Placement | GoQueueError | None
+) -> PublishResult:
     delayed = is_delayed or msgspec.UNSET
     if placement is None:
         return PublishResult(number, delayed=delayed, first_offset=None, next_offset=None)
     if isinstance(placement, GoQueueError):
         return PublishResult(number, delayed=delayed, error=error_json(placement))
+    leadership = topic.partition(number).leadership
     return PublishResult(
         number,
         delayed=delayed,
@@ -424,4 +439,5 @@ def _section_result(number: int, is_delayed: bool, placement: Placement | GoQueu
         timestamp=format_time(placement.time_ns),
         duplicate=placement.duplicate,
         pieces=msgspec.UNSET if len(placement.pieces) == 1 else list(placement.pieces),
+        leader_epoch=msgspec.UNSET if leadership is None else leadership.leader_epoch,
     )

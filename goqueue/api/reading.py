@@ -1,11 +1,7 @@
 """Reads by offset and by time, as JSON or as frames."""
 
-from collections import Counter
-from dataclasses import dataclass
 from functools import partial
-from heapq import merge
-from itertools import accumulate, islice
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -22,7 +18,6 @@ from goqueue.api.message_json import (
     is_small,
     message_json,
     respond_on_thread,
-    run_on_thread,
 )
 from goqueue.api.problems import invalid
 from goqueue.broker.core.partition import Partition
@@ -32,8 +27,6 @@ from goqueue.broker.filters.search import Search, SearchOptions
 from goqueue.errors import LogClosed, RequestInvalid
 from goqueue.limits import (
     FILTER_SCAN_BYTES,
-    KIB,
-    MIB,
     OFFSET_MAX,
     READ_BYTES,
     READ_BYTES_MAX,
@@ -41,6 +34,7 @@ from goqueue.limits import (
     READ_MESSAGES_MAX,
     WAIT_SECONDS_MAX,
 )
+from goqueue.runtime.partition_reader import Check, no_check
 from goqueue.storage import frame
 from goqueue.storage.reads import ReadResult
 from goqueue.wire.headers import (
@@ -55,12 +49,6 @@ from goqueue.wire.headers import (
     QUOTA,
     SCANNED,
 )
-
-_MERGED_BYTES = 4 * MIB
-"""Bytes that a merged read of all partitions reads in total; at least the next limit of each."""
-_MERGED_BYTES_EACH = 8 * KIB
-_TAKEN_AT_ONCE = 2_000
-"""More frames of a partition are inspected on a thread."""
 
 
 class Wait(Duration, most=WAIT_SECONDS_MAX):
@@ -82,6 +70,12 @@ class TopicReadQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     filter: Filters = []
 
 
+Replica = Annotated[
+    Literal["leader", "any"],
+    Meta(description="In a cluster, any: a node that does not lead the partition answers up to what it knows."),
+]
+
+
 class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
     offset: Annotated[int, Meta(ge=0, le=OFFSET_MAX, description="First offset. Default: the earliest.")] | None = None
     max_bytes: Annotated[
@@ -93,6 +87,11 @@ class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = READ_BYTES
     wait: Wait | None = None
+    at_least: Annotated[
+        Annotated[int, Meta(ge=0, le=OFFSET_MAX)] | None,
+        Meta(description="Answer once the high watermark is at least this: the next offset of a publish or a read."),
+    ] = None
+    replica: Replica = "leader"
     order: Annotated[
         Literal["offset", "priority"],
         Meta(description="With priority, by weighted share, the most urgent first, as groups receive them."),
@@ -126,24 +125,28 @@ class TopicReadResponse(Struct):
 
 
 async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
-    _check_times(query)
+    check_times(query)
     topic = call.runtime.broker.topic(call.parameters["topic"])
     partition = topic.partition(call.partition)
     as_frames = FRAMES in call.request.headers.get("accept", "")
     _check_order(query, as_frames=as_frames)
+    check = replica_check(partition, query.replica)
     try:
+        check()
+        wait = 0.0 if query.wait is None else float(query.wait)
+        if end := _least_end(partition, query):
+            wait = await call.runtime.reader.reach(partition, end, wait, check)
         offset = await _start(call, partition, query)
         if query.order == "priority":
-            wait = 0.0 if query.wait is None else float(query.wait)
             options = PriorityReadOptions(
                 offset, query.positions, query.limit, query.max_bytes, wait, query.skip_damage
             )
             with call.app.decompressed.budget() as budget, handing_out(call, partition, 0, 0) as handed:
                 view = PartitionView(partition, query.isolation)
-                messages, heads, handed.size = await by_priority(call, view, options, budget)
+                messages, heads, handed.size = await by_priority(call, view, options, budget, check)
                 handed.messages = len(messages)
                 return await respond_on_thread(partial(ReadResponse, messages, min(heads), ",".join(map(str, heads))))
-        found, search = await _find(call, partition, offset, query, as_frames=as_frames)
+        found, search = await _find(call, partition, offset, query, wait, check, as_frames=as_frames)
     except LogClosed:
         call.runtime.broker.topic(partition.topic)  # where it was deleted meanwhile, that is what to say
         raise
@@ -152,11 +155,30 @@ async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
     size = (0, 0) if call.meter is None else count_messages(found)
     with handing_out(call, partition, *size) as handed:
         if as_frames:
-            handed.messages, handed.size = (_most(found, search), found.size) if call.meter is None else size
+            handed.messages, handed.size = (most_messages(found, search), found.size) if call.meter is None else size
             return _as_frames(topic, partition, found, search, _delay(call))
         with call.app.decompressed.budget() as budget:
             make = partial(_messages, found, query, budget, search, handed)
             return make() if _is_small(found, search) else await respond_on_thread(make)
+
+
+def replica_check(partition: Partition, replica: str) -> Check:
+    """Return the check that raises when this node may not answer a read."""
+    leadership = partition.leadership
+    if leadership is None:
+        return no_check
+    return leadership.refuse_unless_replica if replica == "any" else leadership.refuse_unless_leader
+
+
+def _least_end(partition: Partition, query: ReadQuery) -> int:
+    """Return how far this replica must have come before it answers.
+
+    What lies above the high watermark of a follower, or of a leader that has just begun, may be committed all the same.
+    """
+    leadership = partition.leadership
+    if leadership is None or leadership.knows_end:
+        return query.at_least or 0
+    return max(query.at_least or 0, query.offset or 0)
 
 
 def _allowed(call: ApiCall, found: ReadResult, limit: int | None) -> ReadResult:
@@ -180,20 +202,20 @@ def _check_order(query: ReadQuery, *, as_frames: bool) -> None:
 
 
 async def _find(
-    call: ApiCall, partition: Partition, offset: int, query: ReadQuery, *, as_frames: bool
+    call: ApiCall, partition: Partition, offset: int, query: ReadQuery, wait: float, check: Check, *, as_frames: bool
 ) -> tuple[ReadResult, Search | None]:
     """Read messages; with filters, search for them."""
-    wait = 0.0 if query.wait is None else float(query.wait)
+    reader, skip = call.runtime.reader, query.skip_damage
     if not query.filter:
         view = PartitionView(partition, query.isolation)
-        return await call.runtime.read(view, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage), None
+        return await reader.read(view, offset, query.max_bytes, wait=wait, skip_damage=skip, check=check), None
     limit = call.messages_max if as_frames else query.limit
-    options = _options(query, query.max_bytes, limit, counts_values=not as_frames)
-    search = await call.runtime.search(Search(partition, offset, options, call.runtime.clock), wait=wait)
+    options = search_options(query, query.max_bytes, limit, counts_values=not as_frames)
+    search = await reader.search(Search(partition, offset, options, call.runtime.clock), wait=wait, check=check)
     return search.found, search
 
 
-def _options(
+def search_options(
     query: TopicReadQuery,
     max_bytes: int,
     limit: int | None,
@@ -214,7 +236,7 @@ def _options(
     )
 
 
-def _check_times(query: TopicReadQuery) -> None:
+def check_times(query: TopicReadQuery) -> None:
     if query.from_time is not None and query.to_time is not None and query.from_time > query.to_time:
         raise invalid("from_time", f"is {query.from_time}, later than to_time, {query.to_time}")
 
@@ -227,7 +249,7 @@ async def _start(call: ApiCall, partition: Partition, query: ReadQuery) -> int:
     return max(offset, await call.runtime.perform(partition.offset_for_time(int(query.from_time))))
 
 
-def _most(found: ReadResult, search: Search | None) -> int:
+def most_messages(found: ReadResult, search: Search | None) -> int:
     """Return the number of messages; without filters, gaps are counted too."""
     if search is not None:
         return search.matched
@@ -261,7 +283,7 @@ def _as_frames(
 
 
 def _is_small(found: ReadResult, search: Search | None) -> bool:
-    return is_small(_most(found, search), found.buffers)
+    return is_small(most_messages(found, search), found.buffers)
 
 
 def _messages(
@@ -277,7 +299,7 @@ def _messages(
     for buffer in found.buffers:
         for position in frame_positions(buffer):
             message = frame.decode(buffer, position)
-            if len(messages) == query.limit or _is_too_late(message.timestamp_ns, query):
+            if len(messages) == query.limit or is_too_late(message.timestamp_ns, query):
                 return ReadResponse(messages, message.offset)
             if message.flags & frame.CONTROL:
                 continue
@@ -292,145 +314,5 @@ def _messages(
     return ReadResponse(messages, found.next_offset, UNSET, *counts)
 
 
-def _is_too_late(time_ns: int, query: TopicReadQuery) -> bool:
+def is_too_late(time_ns: int, query: TopicReadQuery) -> bool:
     return query.to_time is not None and time_ns > query.to_time
-
-
-class _MergeEntry(NamedTuple):
-    """A message that may be in the answer, not decompressed yet. Sorts in the order of the answer."""
-
-    time_ns: int
-    partition: int
-    offset: int
-    buffer: memoryview
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class _PartitionRead:
-    partition: Partition
-    start: int
-    entries: list[_MergeEntry]
-    next_offset: int
-    horizon_ns: int | None
-    """More messages may follow after this append time; None if not."""
-    scanned: int = 0
-
-
-async def read_topic(call: ApiCall, query: TopicReadQuery) -> TopicReadResponse | HttpResponse:
-    """Read messages of all partitions in time order."""
-    _check_times(query)
-    topic = call.runtime.broker.topic(call.parameters["topic"])
-    try:
-        parts = await _parts(call, topic, query)
-    except LogClosed:
-        call.runtime.broker.topic(topic.name)
-        raise
-    entries = list(islice(merge(*(part.entries for part in parts)), query.limit))
-    horizon_ns = min((part.horizon_ns for part in parts if part.horizon_ns is not None), default=None)
-    if horizon_ns is not None:  # what was not read yet may belong before what comes later than this
-        entries = [entry for entry in entries if entry.time_ns <= horizon_ns]
-    sizes = [frame.measure(entry.buffer, entry.position) for entry in entries]
-    if call.meter is not None and call.meter.limits_consume:
-        allowed, size = call.meter.consumable(len(entries), sum(sizes))
-        room = sum(total <= size for total in accumulate(sizes))
-        entries = entries[: min(allowed, max(1, room))]
-        sizes = sizes[: len(entries)]
-    held = handing_out(call, topic.partition(0), len(entries), sum(sizes))
-    with held as handed, call.app.decompressed.budget() as budget:
-        make = partial(_merged, parts, entries, budget, handed, is_filtered=bool(query.filter))
-        views = (entry.buffer[entry.position :][:size] for entry, size in zip(entries, sizes, strict=True))
-        return make() if is_small(len(entries), views) else await respond_on_thread(make)
-
-
-async def _parts(call: ApiCall, topic: Topic, query: TopicReadQuery) -> list[_PartitionRead]:
-    """Read the first messages of each partition; filters scan no more bytes in total than in one partition."""
-    max_bytes = max(_MERGED_BYTES_EACH, _MERGED_BYTES // len(topic.partitions))
-    scan_bytes = max(_MERGED_BYTES_EACH, FILTER_SCAN_BYTES // len(topic.partitions))
-    options = _options(query, max_bytes, query.limit, scan_bytes) if query.filter else None
-    parts, left = list[_PartitionRead](), FILTER_SCAN_BYTES
-    for partition in topic.partitions:
-        start = partition.earliest
-        if query.from_time is not None:
-            start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
-        if options is None:
-            found, search = await _read_part(call, partition, start, query, max_bytes), None
-        elif left > 0:
-            search = await call.runtime.search(Search(partition, start, options, call.runtime.clock))
-            found, left = search.found, left - search.bytes
-        else:
-            parts.append(await _unsearched(call, partition, start, query))
-            continue
-        given = (partition, start, found, query, search)
-        parts.append(_part(*given) if _most(found, search) <= _TAKEN_AT_ONCE else await run_on_thread(_part, *given))
-    return parts
-
-
-async def _read_part(
-    call: ApiCall, partition: Partition, start: int, query: TopicReadQuery, max_bytes: int
-) -> ReadResult:
-    view = PartitionView(partition, query.isolation)
-    return await call.runtime.read(view, start, max_bytes, skip_damage=query.skip_damage)
-
-
-async def _unsearched(call: ApiCall, partition: Partition, start: int, query: TopicReadQuery) -> _PartitionRead:
-    """Return a partition that filters did not scan: messages after its first one cannot be ordered yet."""
-    found = await _read_part(call, partition, start, query, 1)
-    first_ns = frame.timestamp_at(found.buffers[0]) if found.buffers else None
-    return _PartitionRead(partition, start, [], start, None if first_ns is None else first_ns - 1)
-
-
-def _part(
-    partition: Partition, start: int, found: ReadResult, query: TopicReadQuery, search: Search | None
-) -> _PartitionRead:
-    entries, next_offset, is_too_late = _entries(partition.number, found, query)
-    horizon_ns = None
-    if next_offset < PartitionView(partition, query.isolation).end and len(entries) < query.limit:
-        if search is not None:
-            horizon_ns = None if search.is_past_end else search.last_ns
-        elif entries and not is_too_late:
-            horizon_ns = entries[-1].time_ns
-    return _PartitionRead(
-        partition, start, entries, next_offset, horizon_ns, search.scanned if search is not None else 0
-    )
-
-
-def _entries(partition: int, found: ReadResult, query: TopicReadQuery) -> tuple[list[_MergeEntry], int, bool]:
-    """Return the messages among frames, the next offset, and whether that is after `to_time`."""
-    entries = list[_MergeEntry]()
-    for buffer in found.buffers:
-        for position in frame_positions(buffer):
-            offset, time_ns = frame.offset_at(buffer, position), frame.timestamp_at(buffer, position)
-            is_too_late = _is_too_late(time_ns, query)
-            if len(entries) == query.limit or is_too_late:
-                return entries, offset, is_too_late
-            if not buffer[position + frame.AT_FLAGS] & frame.CONTROL:
-                entries.append(_MergeEntry(time_ns, partition, offset, buffer, position))
-    return entries, found.next_offset, False
-
-
-def _merged(
-    parts: list[_PartitionRead],
-    entries: list[_MergeEntry],
-    budget: DecompressionBudget,
-    handed: HandedOut,
-    *,
-    is_filtered: bool,
-) -> TopicReadResponse:
-    messages = list[MessageJson]()
-    for entry in entries:
-        message = frame.decode(entry.buffer, entry.position)
-        if not budget.has_room_for(message):
-            break
-        messages.append(message_json(message, budget.decompress(message), entry.partition))
-        handed.add(frame.measure(entry.buffer, entry.position))
-    last = {entry.partition: entry.offset for entry in entries[: len(messages)]}
-    counts = Counter(entry.partition for entry in entries[: len(messages)])
-    answer = TopicReadResponse(messages, {})
-    for part in parts:  # where the next read of each partition goes on
-        number = part.partition.number
-        is_all = counts[number] == len(part.entries)
-        answer.next_offsets[str(number)] = part.next_offset if is_all else last.get(number, part.start - 1) + 1
-    if is_filtered:
-        answer.scanned, answer.matched = sum(part.scanned for part in parts), len(messages)
-    return answer

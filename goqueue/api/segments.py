@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.http.message import HttpResponse
+from goqueue.api.reading import Replica, replica_check
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Work
 from goqueue.errors import LogClosed
@@ -23,6 +24,7 @@ _SEGMENT = re.compile(r"0|[1-9][0-9]{0,18}")
 
 class SegmentsQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     delayed: Annotated[bool, Meta(description="Read the partition's delayed log instead.")] = False
+    replica: Replica = "leader"
 
 
 class SegmentQuery(SegmentsQuery, forbid_unknown_fields=True, kw_only=True):
@@ -120,6 +122,7 @@ async def read_index(call: ApiCall, query: SegmentQuery) -> HttpResponse:
 def _partition(call: ApiCall, query: SegmentsQuery) -> Partition | None:
     """Return the partition or its delayed log; None if nothing was ever scheduled there."""
     partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
+    replica_check(partition, query.replica)()
     if not query.delayed:
         return partition
     delays = call.runtime.broker.delay_scheduler.delays(partition)

@@ -56,6 +56,7 @@ from goqueue.runtime.webhook import Webhook
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import StoreSettings, process_name
+from goqueue.wire.headers import METADATA
 
 if TYPE_CHECKING:
     from goqueue.runtime.metrics_export import MetricsExport
@@ -116,6 +117,7 @@ class BrokerService:
         self._access_runner: AccessRunner | None = None
         self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
+        self._teller: asyncio.Task[None] | None = None
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
 
@@ -157,6 +159,13 @@ class BrokerService:
             member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
             await member.start()
             self.context.cluster = member
+            self._teller = asyncio.create_task(self._tell_version(member))
+
+    async def _tell_version(self, member: ClusterNode) -> None:
+        """Let all answers say the version of what this node knows of the cluster."""
+        while True:
+            self.server.say_always(METADATA, str(member.log.applied_end))
+            await member.changed.wait()
 
     def _share_among_tenants(self, meters: TenantMeters) -> None:
         gate, turn = self.context.gate, self.runtime.turn
@@ -169,6 +178,8 @@ class BrokerService:
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
+        if self._teller is not None:
+            self._teller.cancel()
         if self.context.cluster is not None:
             await self.context.cluster.stop()
         await self._alerts.stop()

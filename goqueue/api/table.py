@@ -7,6 +7,7 @@ from goqueue.api import (
     delayed,
     health,
     logs,
+    merged_reading,
     operations,
     outgoing_message,
     publish_body,
@@ -27,6 +28,7 @@ from goqueue.api.http.error_responses import (
     NO_GROUP,
     NO_PARTITION,
     NO_TOPIC,
+    NOT_HERE,
     NOT_IN_TRANSACTION,
     UNREADABLE,
     UNWRITABLE,
@@ -42,18 +44,40 @@ from goqueue.wire.headers import FRAMES, JSON, OCTETS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
 _STORED = {"results": [{"partition": 1, "offset": 41, "priority": 2, "delayed": False}]}
-_NO_SEGMENT = (*NO_PARTITION, errors.SegmentNotFound)
+_NO_SEGMENT = (*NO_PARTITION, *NOT_HERE, errors.SegmentNotFound)
 _DAMAGED = (*UNREADABLE, errors.RangeDamaged)
 _NOT_THERE = (*NO_PARTITION, errors.DelayedNotFound)
 _DECIDED = (*_NOT_THERE, errors.DelayedNotPending, *UNWRITABLE)
 _ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *UNWRITABLE)
 
 
+_UNREPLICATED = {
+    "groups": "groups", "delivery": "groups", "transactions": "transactions", "delayed": "delayed messages",
+}  # fmt: skip
+"""Tags of what only one node of a cluster would know, with its name in a sentence."""
+_ANYWHERE = {"POST /producers/init"}
+"""Also gives producer ids, which every node takes."""
+
+
+def _unreplicated(tag: str, name: str) -> str:
+    """Return what a request needs that is not replicated; what is only described may differ between nodes."""
+    is_described = name.startswith("GET ") and name != "GET /groups/{group}/poll"
+    return "" if is_described or name in _ANYWHERE else _UNREPLICATED.get(tag, "")
+
+
 def _tagged(tag: str, *rows: Endpoint) -> tuple[Endpoint, ...]:
-    names = [f"{row.method} {row.path}" for row in rows]
-    return tuple(
-        replace(row, tag=tag, permission=PERMISSIONS[name], charge=CHARGES.get(name))
-        for name, row in zip(names, rows, strict=True)
+    return tuple(_completed(tag, f"{row.method} {row.path}", row) for row in rows)
+
+
+def _completed(tag: str, name: str, row: Endpoint) -> Endpoint:
+    unreplicated = _unreplicated(tag, name)
+    return replace(
+        row,
+        tag=tag,
+        permission=PERMISSIONS[name],
+        charge=CHARGES.get(name),
+        unreplicated=unreplicated,
+        errors=(*row.errors, errors.NotInCluster) if unreplicated else row.errors,
     )
 
 
@@ -116,7 +140,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/offset", topics.offset_at_time,
-            "Find the first offset at or after a time", errors=(*NO_PARTITION, *_DAMAGED),
+            "Find the first offset at or after a time", errors=(*NO_PARTITION, *NOT_HERE, *_DAMAGED),
             answer_example={"partition": 0, "offset": 1024},
         ),
     ),
@@ -125,11 +149,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/segments", segments.list_segments,
             "List the segments of a partition, oldest first",
-            errors=(*NO_PARTITION, errors.LogFenced, errors.LogClosed),
+            errors=(*NO_PARTITION, *NOT_HERE, errors.LogFenced, errors.LogClosed),
         ),
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/aborted", segments.list_aborted,
-            "List the offsets of aborted messages", errors=(*NO_PARTITION, *_DAMAGED),
+            "List the offsets of aborted messages", errors=(*NO_PARTITION, *NOT_HERE, *_DAMAGED),
         ),
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/segments/{segment}/log", segments.read_log,
@@ -151,18 +175,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors=(
                 *NOT_IN_TRANSACTION, *NO_PARTITION, errors.FrameInvalid, errors.ChecksumMismatch,
                 errors.MessageTooLarge, errors.SequenceOutOfOrder, errors.PartitionCountStale, errors.BrokerOverloaded,
-                errors.SchemaViolation, errors.SchemasUnavailable, *UNWRITABLE,
+                errors.SchemaViolation, errors.SchemasUnavailable, errors.NotEnoughReplicas, errors.LeadershipLost,
+                *NOT_HERE, *UNWRITABLE,
             ),
             example={"messages": [_MESSAGE]}, answer_example=_STORED,
         ),
         Endpoint(
-            "GET", "/topics/{topic}/messages", reading.read_topic, "Read messages of all partitions in time order",
-            may_be_large=True, errors=(*NO_TOPIC, *_DAMAGED),
+            "GET", "/topics/{topic}/messages", merged_reading.read_topic,
+            "Read messages of all partitions in time order", may_be_large=True, errors=(*NO_TOPIC, *_DAMAGED),
         ),
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/messages", reading.read,
             f"Read messages of one partition, as JSON or, with Accept {FRAMES}, as frames", may_be_large=True,
-            is_hot=True, waits=True, errors=(*NO_PARTITION, errors.OffsetOutOfRange, *_DAMAGED),
+            is_hot=True, waits=True,
+            errors=(*NO_PARTITION, errors.OffsetOutOfRange, errors.Behind, *NOT_HERE, *_DAMAGED),
         ),
     ),
     *_tagged("transactions", *TRANSACTION_ENDPOINTS),

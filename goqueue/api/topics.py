@@ -11,6 +11,7 @@ from goqueue.api.endpoint import ApiCall, ApiContext
 from goqueue.api.fields import Time
 from goqueue.api.http.message import HttpResponse
 from goqueue.api.operations import OperationId, author_of
+from goqueue.api.reading import Replica, replica_check
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.topic import Partitions, Topic, TopicSettings, TopicSpec
@@ -100,19 +101,28 @@ class TopicResponse(Struct):
     dlq_topic: _DeadLetters
 
 
+_Here = Annotated[int | None, Meta(description="Of the replica of the node that answers; null if it has none.")]
+_Node = int | str
+
+
 class PartitionJson(Struct, kw_only=True):
     partition: int
-    earliest: int
-    latest: int
-    log_end: int
-    durable_end: int
-    high_watermark: int
-    last_stable: int
-    size_bytes: int
-    segments: int
-    leader: int
-    replicas: list[int]
-    in_sync_replicas: list[int]
+    earliest: _Here
+    latest: _Here
+    log_end: _Here
+    durable_end: _Here
+    high_watermark: _Here
+    last_stable: _Here
+    size_bytes: _Here
+    segments: _Here
+    leader: Annotated[
+        _Node | None, Meta(description="The id of a node, null if there is none now; 0 if the broker runs alone.")
+    ]
+    replicas: Annotated[list[_Node], Meta(description="In a cluster, the preferred leader first.")]
+    in_sync_replicas: list[_Node]
+    leader_epoch: Annotated[int, Meta(description="Grows with each change of the leader.")] = 0
+    min_isr: Annotated[int, Meta(description="How many replicas in sync a publish with acks=all needs.")] = 1
+    local: Annotated[bool, Meta(description="Whether the node that answers has a replica.")] = True
     fault: Annotated[str | None, Meta(description="Why it accepts no messages, if it does not.")] = None
 
 
@@ -133,8 +143,9 @@ class PartitionsResponse(Struct):
     partitions: list[PartitionJson]
 
 
-class OffsetAtTimeQuery(Struct, forbid_unknown_fields=True):
+class OffsetAtTimeQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     time: Time
+    replica: Replica = "leader"
 
 
 class OffsetAtTimeResponse(Struct):
@@ -248,7 +259,8 @@ async def list_partitions(call: ApiCall) -> PartitionsResponse:
 
 
 def _partition(one: Partition) -> PartitionJson:
-    return PartitionJson(
+    leadership = one.leadership
+    described = PartitionJson(
         partition=one.number,
         earliest=one.earliest,
         latest=one.high_watermark,
@@ -263,11 +275,24 @@ def _partition(one: Partition) -> PartitionJson:
         in_sync_replicas=[0],
         fault=None if one.log.fence is None else one.log.fence.sentence,
     )
+    if leadership is None:
+        return described
+    described.leader, described.leader_epoch = leadership.leader or None, leadership.leader_epoch
+    described.replicas, described.in_sync_replicas = list(leadership.replicas), list(leadership.isr)
+    described.min_isr, described.local = leadership.min_isr, leadership.has_replica
+    if not described.local:
+        described.earliest = described.latest = described.log_end = described.durable_end = None
+        described.high_watermark = described.last_stable = described.size_bytes = described.segments = None
+        described.fault = None
+    return described
 
 
 async def offset_at_time(call: ApiCall, query: OffsetAtTimeQuery) -> OffsetAtTimeResponse:
     partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
+    check = replica_check(partition, query.replica)
+    check()
     offset = await call.runtime.perform(partition.offset_for_time(int(query.time)))
+    check()
     return OffsetAtTimeResponse(partition.number, offset)
 
 

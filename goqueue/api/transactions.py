@@ -113,6 +113,7 @@ async def init(call: ApiCall, body: InitProducerRequest) -> InitProducerResponse
     if body.transactional_id is None:
         call.access.require_any("write", "topic")
         return InitProducerResponse(await call.runtime.new_producer(), 0)
+    call.app.refuse_unreplicated("transactions")
     call.access.require("write", "transactional_id", body.transactional_id)
     timeout_ms = body.transaction_timeout_ms
     coordinator = call.runtime.broker.transactions.of(body.transactional_id)

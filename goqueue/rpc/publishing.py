@@ -23,7 +23,7 @@ from goqueue.rpc.v1 import publish_pb2
 from goqueue.wire.headers import CHECKSUM, PARTITIONS
 
 _ENDPOINT = "/topics/{topic}/messages"
-_ACKS = {publish_pb2.ACK_MODE_LEADER: "leader", publish_pb2.ACK_MODE_NONE: "none", publish_pb2.ACK_MODE_ALL: "all"}
+_ACKS = {publish_pb2.ACK_MODE_LEADER: "all", publish_pb2.ACK_MODE_NONE: "none", publish_pb2.ACK_MODE_ALL: "all"}
 _UNKNOWN_OFFSET = -1
 
 
@@ -72,7 +72,7 @@ def _headers(message: Any) -> dict[str, HeaderText | list[HeaderText]]:
 
 def _acks(acks: str) -> list[tuple[str, str]]:
     """Return the query; the default is left out, because decoding it takes a tenth of a small publish."""
-    return [] if acks == "leader" else [("acks", acks)]
+    return [] if acks == "all" else [("acks", acks)]
 
 
 def _checked_topic(request: Any) -> str:

@@ -25,15 +25,13 @@ from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.routing import Routing
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.upkeep import CompactionResult
-from goqueue.broker.core.view import PartitionView
 from goqueue.broker.core.work import Callback, Job, Promise, Work
-from goqueue.broker.filters.search import Search
 from goqueue.broker.groups.coordinator import GroupCoordinator
 from goqueue.broker.operations.records import Author
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
 from goqueue.events import Signal
-from goqueue.limits import END_RECORD_SECONDS, FILTER_PAUSE_SECONDS, KIB, MIB
+from goqueue.limits import END_RECORD_SECONDS, KIB, MIB
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime.deferred import Deferred, Turn
@@ -42,14 +40,13 @@ from goqueue.runtime.event_logs import log_group_events, log_transaction_events
 from goqueue.runtime.event_loop import StallDetector
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.group_runner import GroupRunner
-from goqueue.runtime.runner import completed_within
+from goqueue.runtime.partition_reader import PartitionReader
 from goqueue.runtime.runtime_settings import RuntimeSettings
 from goqueue.runtime.tracer import Tracer
 from goqueue.runtime.transaction_runner import TransactionRunner
 from goqueue.runtime.upkeep_runner import UpkeepRunner
 from goqueue.storage import scan
 from goqueue.storage.disk import Disk
-from goqueue.storage.reads import ReadResult
 from goqueue.storage.scan import Frames
 from goqueue.storage.store import Store, StoreSettings
 
@@ -82,6 +79,7 @@ class Runtime:
         self.transaction_runner: TransactionRunner
         self.stall_detector: StallDetector
         self.tracer: Tracer
+        self.reader = PartitionReader(self)
         self._delay_runner: DelayRunner
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
@@ -273,7 +271,7 @@ class Runtime:
         self, partition: Partition, frames: list[bytes], size: int, level: CommitLevel = CommitLevel.COMMITTED
     ) -> Deferred[Placement]:
         """Publish small frames, in one append with others of the same turn of the loop."""
-        answer, done = self.accept(partition, len(frames), size)
+        answer, done = self.accept(partition, len(frames), size, level)
         if partition.offer(frames, done, level):
             if not self._to_commit:
                 self.turn.follow(self._commit)
@@ -295,13 +293,14 @@ class Runtime:
         walked: Frames | None = None,
     ) -> Deferred[Placement]:
         """Publish a batch of frames; the returned deferred is done when they have reached the level."""
-        answer, done = self.accept(partition, 0, len(content))
+        answer, done = self.accept(partition, 0, len(content), level)
         try:
             now_ns = self.clock.now_ns() if partition.is_delayed else None
             frames, mark = await self.admitted(content, message_bytes_max, now_ns, walked=walked)
             await self.load_producers(partition)
             if mark is not None:
-                self.broker.producer_ids.refuse_unless_given(mark.producer)
+                if partition.leadership is None:  # in a cluster, any node may have given it
+                    self.broker.producer_ids.refuse_unless_given(mark.producer)
                 self.broker.transactions.refuse_outside(mark)
             if routing is not None:
                 routing.check(partition, mark)
@@ -331,10 +330,17 @@ class Runtime:
             return frames, await self._loop.run_in_executor(self._threads, check)
         return frames, check()
 
-    def accept(self, partition: Partition, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]:
-        """Count bytes in flight until their result; refuse more than the limit."""
+    def accept(
+        self, partition: Partition, count: int, size: int, level: CommitLevel = CommitLevel.COMMITTED
+    ) -> tuple[Deferred[Placement], PublishCallback]:
+        """Count bytes in flight until their result; refuse more than the limit, and all if this node does not lead."""
         if self.is_stopping:
             self.refuse_while_stopping()
+        leadership = partition.leadership
+        if leadership is not None:
+            leadership.refuse_unless_leader()
+            if level is CommitLevel.COMMITTED:
+                leadership.refuse_unless_enough()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
             raise BrokerOverloaded(
                 f"{format_size(self.in_flight_bytes)} are being written, which is the limit of bytes in flight",
@@ -347,6 +353,8 @@ class Runtime:
 
         def done(result: Placement | GoQueueError) -> None:
             self.in_flight_bytes -= size
+            if leadership is not None and level is CommitLevel.STORED and not leadership.may_answer:
+                result = leadership.lost()  # others may have elected a leader that does not have it
             if isinstance(result, Placement):
                 counts.messages_published += count or result.next_offset - result.first_offset
                 counts.bytes_published += size
@@ -369,52 +377,7 @@ class Runtime:
             loading.add_done_callback(lambda _: self._loading.pop(partition))
         await asyncio.shield(loading)
 
-    # --- read ---
-
-    async def read(
-        self, view: PartitionView, offset: int, max_bytes: int, *, wait: float = 0, skip_damage: bool = False
-    ) -> ReadResult:
-        """Read whole frames from this offset on. With `wait`, wait that long for the first.
-
-        New messages may be invisible to these readers: aborted, or in an open transaction.
-        """
-        until = self._loop.time() + wait
-        while True:
-            began = self.clock.monotonic_ns()
-            read = await self.perform(view.read(offset, max_bytes, skip_damage=skip_damage))
-            if read.buffers:
-                self.metrics.fetch_seconds.observe((self.clock.monotonic_ns() - began) / NANOSECONDS)
-            left = until - self._loop.time()
-            if read.buffers or left <= 0 or self.is_stopping:
-                return read
-            offset = read.next_offset
-            await self._wait_for_more(view.partition, left)
-
-    async def search(self, search: Search, *, wait: float = 0) -> Search:
-        """Search for matching messages. With `wait`, also among those that arrive meanwhile.
-
-        While little matches, new messages are collected for a moment: otherwise every commit would wake every
-        search.
-        """
-        until = self._loop.time() + wait
-        while True:
-            began = search.next_offset
-            await self.perform(search.look(), self.searchers)
-            left = until - self._loop.time()
-            if search.matched or search.is_over or left <= 0 or self.is_stopping:
-                return search
-            if search.is_at_end and search.next_offset > began:
-                await self.pause(min(left, FILTER_PAUSE_SECONDS))
-            elif search.is_at_end:
-                await self._wait_for_more(search.partition, left)
-
-    async def _wait_for_more(self, partition: Partition, seconds: float) -> None:
-        more: Deferred[None] = Deferred()
-        forget = partition.watch(partial(more.resolve, None))
-        try:
-            await completed_within(more, seconds)
-        finally:
-            forget()
+    # --- work ---
 
     async def perform(self, work: Work[T], threads: ThreadPoolExecutor | None = None) -> T:
         """Run the jobs of a generator on threads, and its own code here."""

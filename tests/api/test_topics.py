@@ -105,6 +105,9 @@ def test_its_partitions_are_described(broker: LocalBroker) -> None:
         "leader": 0,
         "replicas": [0],
         "in_sync_replicas": [0],
+        "leader_epoch": 0,
+        "min_isr": 1,
+        "local": True,
         "fault": None,
     }
 

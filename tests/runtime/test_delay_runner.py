@@ -58,7 +58,7 @@ class Scene:
     async def arrived(self, count: int) -> list[bytes]:
         """As soon as so many are there."""
         while self.partition.high_watermark < count:
-            await self.runtime.read(PartitionView(self.partition), self.partition.high_watermark, 1, wait=30)
+            await self.runtime.reader.read(PartitionView(self.partition), self.partition.high_watermark, 1, wait=30)
         return values(self.partition)
 
     async def told(self) -> None:

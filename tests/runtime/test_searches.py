@@ -52,7 +52,7 @@ class Scene:
     def search(self, asked: Callable[[], object], offset: int = 0, *, wait: float = 0) -> "asyncio.Task[Search]":
         options = SearchOptions(sieve=Watched(asked), max_bytes=MIB)
         search = Search(self.partition, offset, options, self.clock)
-        return asyncio.get_running_loop().create_task(self.runtime.search(search, wait=wait))
+        return asyncio.get_running_loop().create_task(self.runtime.reader.search(search, wait=wait))
 
 
 @asynccontextmanager
@@ -81,7 +81,7 @@ def test_long_searches_do_not_block_other_reads() -> None:
         may_go_on = threading.Event()
         searches = [scene.search(may_go_on.wait) for _ in range(MANY)]
         try:
-            read = await scene.runtime.read(PartitionView(scene.partition), 0, MIB)
+            read = await scene.runtime.reader.read(PartitionView(scene.partition), 0, MIB)
         finally:
             may_go_on.set()
         assert read.next_offset == 1

@@ -28,11 +28,11 @@ const (
 type AckMode int32
 
 const (
-	// When the message is on the disk of the leader.
+	// The default, which requests that name no mode have too: as ACK_MODE_ALL. A broker alone has no other replicas.
 	AckMode_ACK_MODE_LEADER AckMode = 0
 	// At once.
 	AckMode_ACK_MODE_NONE AckMode = 1
-	// When all in-sync replicas have it.
+	// When all replicas in sync have it.
 	AckMode_ACK_MODE_ALL AckMode = 2
 )
 

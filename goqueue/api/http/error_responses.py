@@ -57,6 +57,8 @@ RETRY_AFTER_SECONDS = 1
 # Errors that several endpoints have in common.
 NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy)
 NO_PARTITION = (*NO_TOPIC, errors.PartitionNotFound)
+NOT_HERE = (errors.NotLeader, errors.LeaderUnavailable)
+"""In a cluster, of a partition that another node answers for."""
 NO_GROUP = (errors.GroupNameInvalid, errors.GroupNotFound)
 NOT_THE_PRODUCER = (errors.ProducerNotFound, errors.UnknownProducer, errors.ProducerFenced, errors.TransactionPending)
 NOT_IN_TRANSACTION = (

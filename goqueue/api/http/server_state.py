@@ -117,6 +117,7 @@ class ServerState:
                 limits.drain_seconds,
             )
         )
+        self._further_lines = ""
         self._id_prefix = secrets.token_hex(6)
         self._ids = count(1)
         self._sweeper: asyncio.TimerHandle | None = None
@@ -168,8 +169,14 @@ class ServerState:
         return f"{self._id_prefix}-{next(self._ids):x}"
 
     def update_date(self) -> None:
-        """Renew the date header. Once a second is enough."""
-        self.date = f"date: {formatdate(self.clock.now_ns() / NANOSECONDS, usegmt=True)}\r\n"
+        """Renew the date header, with the headers that all answers have. Once a second is enough."""
+        date = formatdate(self.clock.now_ns() / NANOSECONDS, usegmt=True)
+        self.date = f"date: {date}\r\n{self._further_lines}"
+
+    def say_always(self, name: str, value: str) -> None:
+        """Give all answers from now on this one header."""
+        self._further_lines = f"{name}: {value}\r\n"
+        self.update_date()
 
     def check_body(self, size: int, *, held: int | None = None) -> None:
         """Raise an error if a body of this size is too large, alone or with the others; `held` is what it adds."""

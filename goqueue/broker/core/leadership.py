@@ -1,4 +1,4 @@
-"""Who leads a partition of a cluster, and whether this node may answer for it.
+"""The leader of a partition of a cluster, and the refusals of the nodes that may not answer for it.
 
 A partition of a broker alone has no leadership. In a cluster, the owner of the replicas sets the fields when the
 controller's decision is known here, and wakes the partition's readers after each change.
@@ -51,11 +51,26 @@ class Leadership:
 
     @property
     def may_answer(self) -> bool:
-        """Whether this node answers as the leader now."""
+        """True if this node answers as the leader now."""
         return self.is_leading and self._has_lease()
 
     def refuse_unless_leader(self) -> None:
         if not (self.is_leading and self._has_lease()):
+            raise self.refusal()
+
+    @property
+    def knows_end(self) -> bool:
+        """True if the high watermark here is that of the partition, so that no reader can have seen more."""
+        return self.is_leading and self.is_settled
+
+    def refuse_unless_replica(self) -> None:
+        """Raise if this node has no replica to read from."""
+        if not self.has_replica:
+            raise self.refusal()
+
+    def refuse_append(self) -> None:
+        """Raise if this node does not append of its own: followers get what their leader has appended."""
+        if self.leader != self.node:
             raise self.refusal()
 
     def refuse_unless_enough(self) -> None:

@@ -177,8 +177,10 @@ class Partition:
     def append(self, frames: Frames, done: AppendCallback, level: CommitLevel = CommitLevel.COMMITTED) -> AppendResult:
         """Append frames; `done` is called when they have reached the level, or are refused.
 
-        Nothing else writes to the log.
+        Nothing else writes to the log, but for the copies that a follower gets.
         """
+        if self.leadership is not None:
+            self.leadership.refuse_append()
         end, commit = self.log.next_offset + len(frames), self.commits
 
         def stored(error: GoQueueError | None) -> None:

@@ -232,11 +232,15 @@ class Topic:
         return self.partitions[number]
 
     def place(self, key: bytes | None) -> Partition:
-        """Choose a partition by the key's hash; without a key in turn."""
+        """Choose a partition by the key's hash; without a key in turn, in a cluster among those that are led here."""
         if key:
             return self.partitions[partition_of(key, len(self.partitions), self._hash)]
-        self._turn = (self._turn + 1) % len(self.partitions)
-        return self.partitions[self._turn]
+        for _ in self.partitions:
+            self._turn = (self._turn + 1) % len(self.partitions)
+            chosen = self.partitions[self._turn]
+            if chosen.leadership is None or chosen.leadership.is_leading:
+                break
+        return chosen
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {len(self.partitions)} partitions>"

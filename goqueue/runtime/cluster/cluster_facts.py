@@ -125,6 +125,11 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
     )
 
 
+def has_other_nodes(member: ClusterNode) -> bool:
+    """Return whether the cluster has, or is to have, more nodes than this one."""
+    return len(member.settings.peers) > 1 or len(member.log.state.nodes) > 1
+
+
 def cluster_metrics(member: ClusterNode | None) -> ClusterMetricValues | None:
     if member is None:
         return None

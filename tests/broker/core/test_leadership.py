@@ -1,4 +1,4 @@
-"""Who may answer for a partition of a cluster, and what the others say."""
+"""Refusals of nodes that may not answer for a partition of a cluster."""
 
 import pytest
 

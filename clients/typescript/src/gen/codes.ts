@@ -13,6 +13,7 @@ export type ErrorCode =
   | "backup_target_invalid"
   | "backups_busy"
   | "backups_off"
+  | "behind"
   | "broker_overloaded"
   | "broker_stopping"
   | "broker_unreachable"
@@ -49,6 +50,8 @@ export type ErrorCode =
   | "key_not_found"
   | "keys_would_move"
   | "last_administrator"
+  | "leader_unavailable"
+  | "leadership_lost"
   | "lease_expired"
   | "log_closed"
   | "log_exists"
@@ -60,6 +63,10 @@ export type ErrorCode =
   | "message_too_large"
   | "method_not_allowed"
   | "node_not_found"
+  | "not_coordinator"
+  | "not_enough_replicas"
+  | "not_in_cluster"
+  | "not_leader"
   | "offset_out_of_range"
   | "operation_not_found"
   | "operation_not_undoable"
@@ -132,7 +139,11 @@ export const TRANSIENT_CODES: readonly ErrorCode[] = [
   "controller_unavailable",
   "disk_full",
   "files_exhausted",
+  "leader_unavailable",
+  "leadership_lost",
   "log_closed",
+  "not_enough_replicas",
+  "not_in_cluster",
   "quota_exceeded",
   "request_timed_out",
   "topic_busy",

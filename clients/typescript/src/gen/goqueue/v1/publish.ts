@@ -23,11 +23,11 @@ export const protobufFileName = "goqueue/v1/publish.proto";
 /** Publishing: single messages, and streams of batches. */
 
 export enum AckMode {
-  /** LEADER - When the message is on the disk of the leader. */
+  /** LEADER - The default, which requests that name no mode have too: as ACK_MODE_ALL. A broker alone has no other replicas. */
   LEADER = 0,
   /** NONE - At once. */
   NONE = 1,
-  /** ALL - When all in-sync replicas have it. */
+  /** ALL - When all replicas in sync have it. */
   ALL = 2,
   UNRECOGNIZED = -1,
 }

@@ -1,0 +1,39 @@
+"""Answers of nodes of a cluster to clients, and their refusals."""
+
+from pathlib import Path
+
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import ask
+from tests.cluster.processes import SECRET, cluster, free_ports
+
+UNREPLICATED = {
+    "POST /groups/billing/join": {"topics": ["orders"]},
+    "GET /groups/billing/poll?member_id=m": None,
+    "POST /messages/ack": {"receipt_handle": "h"},
+    "POST /producers/init": {"transactional_id": "orders-1"},
+    "POST /transactions/begin": {"producer_id": 7, "epoch": 3, "transactional_id": "orders-1"},
+    "DELETE /topics/orders/delayed/0/0": None,
+}
+
+
+def test_nodes_of_a_cluster_refuse_what_is_not_replicated(tmp_path: Path) -> None:
+    with cluster(tmp_path) as nodes:
+        url = nodes.brokers["n1"].url
+        for request, body in UNREPLICATED.items():
+            method, path = request.split()
+            answer = ask(url, method, path, body)
+            assert (answer.status, answer.code) == (503, "not_in_cluster"), request
+        assert ask(url, "GET", "/groups").json == {"groups": []}
+        assert "producer_id" in ask(url, "POST", "/producers/init", {}).json
+        assert int(ask(url, "GET", "/health").headers["goqueue-metadata"]) > 0
+
+
+def test_cluster_of_one_node_keeps_groups(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    (port,) = free_ports(1)
+    settings = {"cluster__node_id": "n1", "cluster__peers": f"n1=127.0.0.1:{port}", "cluster__secret_file": str(secret)}
+    with LocalBroker(str(tmp_path / "data"), **settings) as node:
+        assert ask(node.url, "POST", "/topics", {"name": "orders"}).status == 201
+        assert ask(node.url, "POST", "/groups/billing/join", {"topics": ["orders"]}).status == 200
+        assert "goqueue-metadata" in ask(node.url, "GET", "/health").headers
