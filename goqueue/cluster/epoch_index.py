@@ -11,12 +11,17 @@ _epoch, _start = itemgetter(0), itemgetter(1)
 
 
 class EpochIndex:
-    """The epochs of a log that begins at offset 0. What stands before the first row has epoch 0."""
+    """The epochs of a log. What stands before the first row has epoch 0.
 
-    __slots__ = ("durable_end", "end", "rows")
+    The last row that begins before the log's start is kept: it has the epoch of the oldest record.
+    """
 
-    def __init__(self, rows: Iterable[EpochRow] = (), end: int = 0) -> None:
+    __slots__ = ("durable_end", "end", "rows", "start")
+
+    def __init__(self, rows: Iterable[EpochRow] = (), end: int = 0, start: int = 0) -> None:
         self.rows = list(rows)
+        self.start = start
+        """The first offset that the log holds."""
         self.end = end
         self.durable_end = end
 
@@ -44,6 +49,21 @@ class EpochIndex:
         number = bisect_right(self.rows, epoch, key=_epoch)
         end = self.rows[number][1] if number < len(self.rows) else self.end
         return (self.rows[number - 1][0] if number else 0), end
+
+    def common_end(self, epoch: int) -> EpochRow | None:
+        """Return the greatest epoch that is held and not above this one, and where it ends; None if all are above."""
+        first = self.epoch_before(self.start + 1)
+        return None if epoch < first else self.end_of(epoch)
+
+    def forget_below(self, start: int) -> None:
+        """The log begins at this offset now."""
+        self.start = start
+        del self.rows[: max(0, bisect_left(self.rows, start, key=_start) - 1)]
+
+    def reset(self, start: int, rows: Iterable[EpochRow]) -> None:
+        """The log is empty, and goes on at this offset."""
+        self.rows = list(rows)
+        self.start = self.end = self.durable_end = start
 
     def extend(self, end: int, rows: Iterable[EpochRow] = ()) -> None:
         self.rows += rows

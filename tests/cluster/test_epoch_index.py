@@ -41,3 +41,19 @@ def test_cut_leaves_the_index_of_the_shorter_log(records: list[int], end: int) -
     index.cut(end)
 
     assert (index.rows, index.end) == (index_of(records[:end]).rows, end)
+
+
+@given(epochs, st.integers(0, 12), st.integers(0, 7))
+def test_log_whose_beginning_was_removed_knows_the_epochs_of_the_rest(
+    records: list[int], start: int, epoch: int
+) -> None:
+    start = min(start, len(records))
+    index = index_of(records)
+    index.forget_below(start)
+    held = records[start:]
+    expected = None if held and epoch < held[0] else (max([one for one in records if one <= epoch], default=0))
+
+    assert [index.epoch_before(offset + 1) for offset in range(start, len(records))] == held
+    if held:
+        found = index.common_end(epoch)
+        assert (None if found is None else found[0]) == expected

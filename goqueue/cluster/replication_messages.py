@@ -1,0 +1,147 @@
+"""What the replicas of a partition say to each other on the connection of their nodes.
+
+    follower                                 leader
+    OpenReplica(end, last epoch)  ─────>
+                                  <─────  ReplicaDiverged(epoch, end): cut and ask again
+                                  <─────  ReplicaReset(base): empty it and ask again
+                                  <─────  ReplicaOpened
+                                  <─────  data, ...                     pushed in the turn of the append
+    confirmations, credit         ─────>                                one for all logs of a flush
+                                  <─────  high watermarks               where no data carries them
+
+Messages of a connection arrive in their order, and none is lost while it stands. Data, confirmations and high
+watermarks are packed by hand: they are many.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from goqueue.cluster.epoch_index import EpochRow
+from goqueue.cluster.partitions import PartitionId
+
+
+class OpenReplica(Struct, frozen=True, array_like=True, tag="open"):
+    """A follower asks for the log from its own end on."""
+
+    log: PartitionId
+    leader_epoch: int
+    """The epoch in which it follows."""
+    session: int
+    """Rises with each request of a follower; the answers repeat it."""
+    broker_epoch: int
+    """The registration of the follower's process."""
+    end: int
+    durable_end: int
+    last_epoch: int
+
+
+class ReplicaOpened(Struct, frozen=True, array_like=True, tag="opened"):
+    """The logs agree up to the follower's end, and data follows from there."""
+
+    log: PartitionId
+    leader_epoch: int
+    session: int
+    high_watermark: int
+    log_start: int
+
+
+class ReplicaReset(Struct, frozen=True, array_like=True, tag="reset"):
+    """The leader holds nothing of what the follower has: it empties its log, and asks again from `base` on."""
+
+    log: PartitionId
+    leader_epoch: int
+    session: int
+    base: int
+    rows: tuple[EpochRow, ...]
+    """The epoch that goes on at `base`."""
+
+
+class ReplicaDiverged(Struct, frozen=True, array_like=True, tag="log_diverged"):
+    """The greatest epoch of the leader that is not above the follower's last one, and where it ends."""
+
+    log: PartitionId
+    leader_epoch: int
+    session: int
+    epoch: int
+    end: int
+
+
+class ReplicaFenced(Struct, frozen=True, array_like=True, tag="fenced"):
+    """The leader has this epoch. A follower of an older one waits for the cluster's log, one of the same asks again."""
+
+    log: PartitionId
+    leader_epoch: int
+
+
+class IsrChange(Struct, frozen=True, array_like=True, tag="isr_change"):
+    """A leader asks the controller for another ISR."""
+
+    log: PartitionId
+    leader: str
+    leader_epoch: int
+    partition_epoch: int
+    """That of the state which the leader saw: another one in between refuses this."""
+    isr: tuple[tuple[str, int], ...]
+    """Each node with the registration of the process that holds the replica; 0 for members that have not asked yet."""
+    reason: str
+
+
+class ResignLeadership(Struct, frozen=True, array_like=True, tag="resign"):
+    """A leader whose disk has failed asks the controller for another one, and leaves the ISR."""
+
+    log: PartitionId
+    leader: str
+    leader_epoch: int
+    reason: str
+
+
+ReplicationMessage = OpenReplica | ReplicaOpened | ReplicaReset | ReplicaDiverged | ReplicaFenced
+
+
+class DataHeader(NamedTuple):
+    """What comes before the frames of a data message."""
+
+    log: PartitionId
+    leader_epoch: int
+    base: int
+    """The end of the follower's log. The first frame may come later where compaction has removed some."""
+    end: int
+    high_watermark: int
+    log_start: int
+    has_gaps: bool = False
+
+    def encode(self) -> bytes:
+        (topic, partition), epoch, base, end, high_watermark, log_start, has_gaps = self
+        return _DATA.pack(topic, partition, epoch, base, end, high_watermark, log_start, has_gaps)
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "DataHeader":
+        topic, partition, epoch, base, end, high_watermark, log_start, has_gaps = _DATA.unpack_from(content)
+        return cls(PartitionId(topic, partition), epoch, base, end, high_watermark, log_start, has_gaps)
+
+
+class ReplicaPosition(NamedTuple):
+    """A row of a confirmation (up to where the follower has the log) or of a message with high watermarks."""
+
+    log: PartitionId
+    leader_epoch: int
+    end: int
+    log_start: int = 0
+
+
+_DATA = struct.Struct(">QIQQQQQ?")
+_POSITION = struct.Struct(">QIQQQ")
+DATA_HEADER_BYTES = _DATA.size
+
+
+def encode_positions(positions: Iterable[ReplicaPosition]) -> bytes:
+    return b"".join([_POSITION.pack(*log, epoch, end, start) for log, epoch, end, start in positions])
+
+
+def decode_positions(content: bytes | memoryview) -> Iterator[ReplicaPosition]:
+    """Raises struct.error if it has not a whole number of rows."""
+    for topic, partition, epoch, end, start in _POSITION.iter_unpack(content):
+        yield ReplicaPosition(PartitionId(topic, partition), epoch, end, start)
