@@ -35,7 +35,7 @@ from goqueue.cluster.replication_messages import (
 
 
 class FollowerStage(Enum):
-    """What a follower is doing."""
+    """The stages of a follower."""
 
     IDLE = "idle"
     """There is no connection with the leader, or a cut has failed."""

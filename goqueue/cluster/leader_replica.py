@@ -69,7 +69,7 @@ class AskController:
 
 @dataclass(slots=True)
 class FollowerCursor:
-    """What the leader knows of one follower."""
+    """The progress of one follower, as its leader knows it."""
 
     match: int = -1
     """Everything below is durable there; -1: not known in this epoch."""

@@ -1,4 +1,4 @@
-"""What the replicas of a partition say to each other on the connection of their nodes.
+"""The messages between replicas of a partition, on the connection of their nodes.
 
     follower                                 leader
     OpenReplica(end, last epoch)  ─────>
@@ -102,7 +102,7 @@ ReplicationMessage = OpenReplica | ReplicaOpened | ReplicaReset | ReplicaDiverge
 
 
 class DataHeader(NamedTuple):
-    """What comes before the frames of a data message."""
+    """The fields before the frames of a data message."""
 
     log: PartitionId
     leader_epoch: int

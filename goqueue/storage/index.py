@@ -70,12 +70,13 @@ class Index:
         """Enter what is due of frames that were read from a log."""
         self.note_many(frames.offsets, frames.positions + frames.origin, frames.timestamps)
 
-    def note_many(self, offsets: Positions, places: Positions, times: Positions) -> None:
-        """Enter what is due of frames given as columns."""
+    def note_many(self, offsets: Positions, places: Positions, times: Positions) -> int:
+        """Enter what is due of frames given as columns; return how many entries."""
         due = np.flatnonzero(np.diff(places // INDEX_BLOCK_BYTES, prepend=self.last_block))
         self.offsets.extend(offsets[due].tolist())
         self.positions.extend(places[due].tolist())
         self.times.extend(times[due].tolist())
+        return len(due)
 
     def before_offset(self, offset: int) -> int:
         """The number of the last entry at or before this offset; -1 if there is none."""

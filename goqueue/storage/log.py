@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
+from goqueue.errors import GoQueueError, LogClosed, LogFenced, PathInvalid
 from goqueue.events import Signal
 from goqueue.limits import OFFSET_MAX, SEGMENT_AGE_SECONDS, SEGMENT_BYTES
 from goqueue.storage import frame, scan
@@ -31,13 +31,14 @@ from goqueue.storage.index import Index
 from goqueue.storage.lanes import AppendedLanes, SegmentLanes
 from goqueue.storage.leader_epochs import LeaderEpochs
 from goqueue.storage.log_stage import LogStage
-from goqueue.storage.reads import PendingRead, ReadResult, TimeSearch
+from goqueue.storage.reads import PendingRead, ReadResult, TimeSearch, range_error
 from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment, SegmentReader, SegmentReaderCache, load_index, store_index
 from goqueue.storage.segment_scan import Damage
 from goqueue.storage.tail import LogTail, TailBudget
 from goqueue.storage.transaction_index import ABORTED_UNKNOWN, NONE_ABORTED
+from goqueue.storage.visible_end import VisibleEnd
 from goqueue.storage.writer import RESUME, AppendCallback, LogWriter, PendingAppend, WriteQueue, WriteResult
 
 
@@ -102,8 +103,7 @@ class Log:
         self._rewritten: dict[int, int] = {}  # how often, by base offset, of those that compaction has written since
         self.fence: LogFenced | None = None
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
-        self.readable_end = self.next_offset  # readers see only smaller offsets
-        self._readable = (self.active, self.active.size)  # where `readable_end` is
+        self.visible = VisibleEnd(self.next_offset, (self.active, self.active.size))
         self._stored_segment = self.active
         for segment in self.segments:
             segment.aborted, segment.has_aborted_file = None, False
@@ -113,8 +113,7 @@ class Log:
         self.active.lanes = SegmentLanes(self.next_offset)
         self.lanes = AppendedLanes(self.next_offset)
         self.epochs = LeaderEpochs(self.first_offset, self.next_offset)
-        self._unsettled: deque[PendingAppend] = deque()
-        self._unshown: deque[PendingAppend] = deque()  # stored, and not shown to readers
+        self.unsettled: deque[PendingAppend] = deque()
         self._queue.append(RESUME)
 
     @property
@@ -124,6 +123,11 @@ class Log:
     @property
     def first_offset(self) -> int:
         return self.segments[0].base_offset
+
+    @property
+    def readable_end(self) -> int:
+        """Readers see only smaller offsets."""
+        return self.visible.offset
 
     @property
     def stored_end(self) -> int:
@@ -149,30 +153,36 @@ class Log:
 
     @property
     def is_settled(self) -> bool:  # every append has been answered
-        return not self._unsettled
+        return not self.unsettled
 
     # --- append ---
 
-    def append(
-        self, frames: Frames, acknowledge: AppendCallback | None = None, time: int | None = None
-    ) -> AppendResult:
-        """Give frames their offsets and time, in place. `acknowledge` is called when they are stored or refused.
-
-        With `time`, they have these already: a leader's frames, all of that time, which continue the log here.
-        """
-        assert len(frames), "an append has at least one frame"
+    def append(self, frames: Frames, acknowledge: AppendCallback | None = None) -> AppendResult:
+        """Give frames their offsets and time, in place. `acknowledge` is called when they are stored or refused."""
         self.refuse_unless_open()
-        now = max(self._resources.clock.now_ns(), self.last_time) if time is None else time
+        now = max(self._resources.clock.now_ns(), self.last_time)
+        scan.stamp(frames, self.next_offset, now)
+        return self._take(frames, now, now, acknowledge)
+
+    def append_stamped(self, frames: Frames, acknowledge: AppendCallback | None = None) -> AppendResult:
+        """Append a leader's frames as they are, with rising offsets without a gap among them, and rising times."""
+        self.refuse_unless_open()
+        assert frames.first_offset >= self.next_offset, "a log is not written twice"
+        if frames.first_offset > self.next_offset:  # compaction has removed what was between, at the leader
+            self.active.is_dense, self.next_offset = False, frames.first_offset
+        return self._take(frames, frame.timestamp_at(frames.buffer.data, 0), frames.last_timestamp, acknowledge)
+
+    def _take(self, frames: Frames, first: int, now: int, acknowledge: AppendCallback | None) -> AppendResult:
+        """Append frames whose times begin and end with these."""
+        assert len(frames), "an append has at least one frame"
         size = len(frames.buffer)
         if self.active.size and (
             self.active.size + size > self.settings.segment_bytes
             or now - (self.active.first_time or 0) > self.settings.segment_age_ns
         ):
             self._seal()
-        if time is None:
-            scan.stamp(frames, self.next_offset, now)
         appended = AppendResult(self.next_offset, self.next_offset + len(frames), now)
-        self._enqueue(frames, now, acknowledge)
+        self._enqueue(frames, first, now, acknowledge)
         segment = self.active
         kinds = int(np.bitwise_or.reduce(frames.flags))
         has_control = bool(kinds & frame.CONTROL)
@@ -182,7 +192,7 @@ class Log:
             segment.is_dense = False
             if has_control:
                 self.epochs.note(frames)
-        segment.first_time = now if segment.first_time is None else segment.first_time
+        segment.first_time = first if segment.first_time is None else segment.first_time
         segment.last_time = self.last_time = now
         self.next_offset = appended.next_offset
         return appended
@@ -196,7 +206,7 @@ class Log:
         if not self.active.size:
             return False
         self._seal()
-        self._enqueue(scan.walk(bytearray()), self.last_time, acknowledge)
+        self._enqueue(scan.walk(bytearray()), self.last_time, self.last_time, acknowledge)
         return True
 
     def sync_soon(self) -> None:
@@ -220,13 +230,16 @@ class Log:
         self.segments.append(Segment.beginning(self.directory, self.next_offset))
         self._resources.on_roll.emit(self.name)
 
-    def _enqueue(self, frames: Frames, now: int, acknowledge: AppendCallback | None) -> None:
+    def _enqueue(self, frames: Frames, first: int, now: int, acknowledge: AppendCallback | None) -> None:
         segment, index = self.active, self.index_of(self.active)
         number = len(index)
-        added = index.note(self.next_offset, segment.size, frames.positions, now) if len(frames) else 0
+        if first < now:
+            added = index.note_many(frames.offsets, frames.positions + segment.size, frames.timestamps)
+        else:
+            added = index.note(self.next_offset, segment.size, frames.positions, now) if len(frames) else 0
         entries = (index.dump(number), index.dump_times(number)) if added else (b"", b"")
         chunk = PendingAppend(segment, segment.size, self.next_offset, frames, number, *entries, acknowledge)
-        self._unsettled.append(chunk)
+        self.unsettled.append(chunk)
         self._queue.append(chunk)
         self._resources.flusher.submit(self)
 
@@ -256,22 +269,18 @@ class Log:
         reached = outcome.durable if self._resources.flusher.mode == "always" else outcome.written
         settled: list[PendingAppend] = []
         while reached is not None and not reached.settled:
-            settled.append(chunk := self._unsettled.popleft())
+            settled.append(chunk := self.unsettled.popleft())
             chunk.settle(None)
             self._stored_segment = chunk.segment
-        self._unshown += settled
+        self.visible.waiting += settled
         if outcome.failure is not None:
             settled += self._refuse_pending_appends(outcome.failure, fenced=outcome.fenced)
         return settled
 
     def show(self, end: int) -> None:
         """Let readers see what is stored below this offset, in whole appends."""
-        shown: list[PendingAppend] = []
-        while self._unshown and (first := self._unshown[0]).next_offset <= end:
-            self.readable_end, self._readable = first.next_offset, (first.segment, first.position + first.size)
-            shown.append(self._unshown.popleft())
-        self._resources.tails.keep(self._tail, shown)
-        if self.is_settled and not self._unshown:
+        self._resources.tails.keep(self._tail, self.visible.show(end))
+        if self.is_settled and self.visible.is_complete:
             self._let_go_of_sealed()
 
     def _refuse_pending_appends(self, failure: GoQueueError, *, fenced: bool) -> list[PendingAppend]:
@@ -280,12 +289,12 @@ class Log:
             failure = self.fence_off(failure)
         else:
             self._queue.append(RESUME)
-        if self._unsettled:
-            self._take_back(self._unsettled[0])
+        if self.unsettled:
+            self._take_back(self.unsettled[0])
         return self._refuse_unsettled(failure)
 
     def _refuse_unsettled(self, verdict: GoQueueError) -> list[PendingAppend]:
-        refused, self._unsettled = list(self._unsettled), deque()
+        refused, self.unsettled = list(self.unsettled), deque()
         for chunk in refused:
             chunk.settle(verdict)
         return refused
@@ -343,7 +352,7 @@ class Log:
         self.refuse_unless_readable()
         end = min(self.readable_end, limit)
         if not self.first_offset <= offset <= self.next_offset:
-            raise self._out_of_range(offset)
+            raise range_error(self, offset)
         if offset >= end:
             return ReadResult((), offset)
         if (first := self._tail.first_offset) is not None and offset >= first:
@@ -359,8 +368,8 @@ class Log:
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Where readers come to an end in this segment: the position, and the offset that comes there."""
-        if self.segments[number] is self._readable[0]:
-            return self._readable[1], self.readable_end
+        if self.segments[number] is self.visible.place[0]:
+            return self.visible.place[1], self.visible.offset
         return self.segments[number].size, self.segments[number + 1].base_offset
 
     def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> ReadResult:
@@ -385,19 +394,11 @@ class Log:
         try:
             return self._resources.readers.get(segment)
         except PathInvalid:
-            raise self._out_of_range(segment.base_offset) from None
+            raise range_error(self, segment.base_offset) from None
 
     def version(self, segment: Segment) -> str:
         """Return the version of a segment: while it stays the same, its content keeps its place."""
         return f"{self._adopted_ns:x}-{self._rewritten.get(segment.base_offset, 0)}"
-
-    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(
-            f"log {self.name} has no offset {offset}: it holds {self.first_offset} up to {self.next_offset}",
-            hint=f"read from {self.first_offset}, the earliest, or {self.readable_end}, the latest",
-            first=self.first_offset,
-            next=self.readable_end,
-        )
 
     def moment(self, time: int) -> int | TimeSearch:
         """Return the first offset with this append time or a later one, or a search for it."""
@@ -408,13 +409,13 @@ class Log:
         limit = self.readable_end if bound is None else min(max(bound, self.first_offset), self.readable_end)
         # What begins at the limit or behind it may not be on disk yet.
         segments = tuple(segment for segment in self.segments if segment.size and segment.base_offset < limit)
-        return TimeSearch(self._resources.disk, segments, limit, self._readable, time)
+        return TimeSearch(self._resources.disk, segments, limit, self.visible.place, time)
 
     # --- maintenance ---
 
     def sealed(self) -> list[Segment]:
         """The segments that will not change any more and whose successor is on the device."""
-        return self.segments[: self.segments.index(self._readable[0])]
+        return self.segments[: self.segments.index(self.visible.place[0])]
 
     def begin_job(self, job: object) -> None:
         """Begin retention or compaction: one at a time, so that neither removes what the other works on."""

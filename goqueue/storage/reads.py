@@ -7,10 +7,11 @@ then is it called damaged.
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from goqueue.errors import DiskFailed, PathInvalid, RangeDamaged
+from goqueue.errors import DiskFailed, OffsetOutOfRange, PathInvalid, RangeDamaged
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import Disk, File
@@ -138,6 +139,28 @@ def damage_error(path: str, damage: Damage) -> RangeDamaged:
         end=damage.end,
         first_offset=damage.first_offset,
         next_offset=damage.next_offset,
+    )
+
+
+class OffsetBounds(Protocol):
+    """The positions of a log that a wrong offset is compared with."""
+
+    name: str
+    next_offset: int
+
+    @property
+    def first_offset(self) -> int: ...
+
+    @property
+    def readable_end(self) -> int: ...
+
+
+def range_error(log: OffsetBounds, offset: int) -> OffsetOutOfRange:
+    return OffsetOutOfRange(
+        f"log {log.name} has no offset {offset}: it holds {log.first_offset} up to {log.next_offset}",
+        hint=f"read from {log.first_offset}, the earliest, or {log.readable_end}, the latest",
+        first=log.first_offset,
+        next=log.readable_end,
     )
 
 

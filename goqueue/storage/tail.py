@@ -77,6 +77,9 @@ class LogTail:
     def add(self, block: TailBlock) -> int:
         """Take a block, and return the number under which it can be dropped: joined to the last if that is small."""
         numbers = self._numbers
+        if numbers and self._blocks[numbers[-1]].next_offset != block.first_offset:  # a gap, as compaction leaves
+            self.clear()
+            numbers = self._numbers
         if numbers and len(self._blocks[numbers[-1]].buffer) < SMALL_BYTES > len(block.buffer):
             self._blocks[numbers[-1]] = _joined([self._blocks[numbers[-1]], block])
         else:
@@ -154,6 +157,9 @@ def _blocks(chunks: Sequence[PendingAppend]) -> Iterator[TailBlock]:
     group: list[TailBlock] = []
     gathered = 0
     for chunk in chunks:
+        if group and group[-1].next_offset != chunk.first_offset:
+            yield _joined(group)
+            group, gathered = [], 0
         if len(chunk.frames):
             group.append(TailBlock(chunk.first_offset, chunk.frames.buffer, chunk.frames.positions))
             gathered += chunk.size

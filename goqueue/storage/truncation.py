@@ -11,7 +11,7 @@ from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.storage.compaction import lower_progress
 from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.index import Index
-from goqueue.storage.leader_epochs import truncate_epochs
+from goqueue.storage.leader_epochs import EpochList, EpochNote, EpochStart, truncate_epochs
 from goqueue.storage.log import Log
 from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.segment import Segment, last_time, last_time_of, store_index
@@ -21,10 +21,7 @@ from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment, true_e
 
 def truncate(log: Log, disk: Disk, offset: int) -> None:
     """Remove all messages from this offset on. Needs the owner's thread, and all appends durable."""
-    log.refuse_unless_open()
-    assert log.job is None, "a truncation waits for the end of the log's job"
-    assert log.is_settled, "a truncation waits until every append and roll is on disk"
-    assert log.durable_end == log.next_offset, "a truncation waits until everything is durable"
+    _refuse_unless_durable(log)
     if not log.first_offset <= offset <= log.next_offset:
         raise OffsetOutOfRange(
             f"log {log.name} cannot be cut back to {offset}: it holds {log.first_offset} up to {log.next_offset}",
@@ -49,6 +46,32 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
     log.epochs = epochs  # they need not be read again
 
 
+def reset(log: Log, disk: Disk, start: int, rows: list[EpochStart]) -> None:
+    """Remove all messages; the log goes on at this offset, in the epoch of `rows`. As for `truncate`."""
+    _refuse_unless_durable(log)
+    try:
+        lower_progress(disk, log.directory, 0)
+        for segment in reversed(log.segments):
+            _remove(disk, segment, "log")
+        EpochNote(log.directory, EpochList(list(rows)), start).store(disk)
+        empty = Segment.beginning(log.directory, start)
+        for path in (empty.path, *empty.index_paths):
+            disk.open(path, "create").close()
+        disk.sync_directory(log.directory)
+    except GoQueueError as error:
+        log.fence_off(error)
+        raise
+    log.adopt(RecoveredLog(log.directory, [empty], start, log.last_time))
+    log.epochs.complete(EpochList(list(rows)))
+
+
+def _refuse_unless_durable(log: Log) -> None:
+    log.refuse_unless_open()
+    assert log.job is None, "a truncation waits for the end of the log's job"
+    assert log.is_settled, "a truncation waits until every append and roll is on disk"
+    assert log.durable_end == log.next_offset, "a truncation waits until everything is durable"
+
+
 def _cut_back(log: Log, disk: Disk, offset: int) -> RecoveredLog:
     segments = list(log.segments)
     while len(segments) > 1 and segments[-1].base_offset >= offset:
@@ -61,7 +84,7 @@ def _cut_back(log: Log, disk: Disk, offset: int) -> RecoveredLog:
 def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
     """First the index goes, so that nothing vouches for bytes that will be written anew."""
     index = log.index_of(old)
-    position = _position_of(disk, old, index, offset)
+    position = position_of(disk, old, index, offset)
     index.cut(position)
     index.marked = (offset, position)
     _remove(disk, old, "index")
@@ -85,7 +108,7 @@ def _remove(disk: Disk, segment: Segment, what: Literal["log", "index"]) -> None
         disk.sync_directory(segment.directory)
 
 
-def _position_of(disk: Disk, segment: Segment, index: Index, offset: int) -> int:
+def position_of(disk: Disk, segment: Segment, index: Index, offset: int) -> int:
     """Where the first message with this offset or a greater one starts."""
     file = disk.open(segment.path, "read")
     entry = true_entry(file, index, index.before_offset(offset), segment.size)

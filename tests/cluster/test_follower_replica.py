@@ -63,7 +63,7 @@ def test_longer_log_of_an_older_epoch_is_cut_where_the_epoch_ended() -> None:
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("counts", [(0, 1, 2), (2, 1, 0), (3, 3, 3)])
 def test_three_histories_become_that_of_the_last_leader(order: tuple[int, ...], counts: tuple[int, ...]) -> None:
-    """Leaders that fail one after the other, none of which reaches anybody (KIP-279)."""
+    """Leaders that fail one after the other, none of which reaches another (KIP-279)."""
     nodes = [Replica("n1"), Replica("n2"), Replica("n3")]
     for number, (place, count) in enumerate(zip(order, counts, strict=True), 1):
         nodes[place].lead(state(nodes[place].node, number))

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import groupby, islice
+from itertools import islice
 
 from goqueue.broker.core.epochs import load_epochs
 from goqueue.broker.core.topic import log_name
@@ -63,8 +63,7 @@ class ClusterLog:
         """Append a leader's frames as they are. They were checked when they were received."""
         frames = scan.walk(bytearray(append.content))
         self._remember(frames)
-        for time, batch in _by_time(frames):
-            self.log.append(scan.walk(bytearray(batch)), None, time)
+        self.log.append_stamped(frames)
         self.log.sync_soon()
 
     def _remember(self, frames: scan.Frames) -> None:
@@ -124,12 +123,3 @@ def check_append(append: Append) -> str | None:
     if tuple(zip((one.epoch for one in began), starts, strict=True)) != tuple(map(tuple, append.epochs)):
         return "its epochs are not those of its epoch frames"
     return None
-
-
-def _by_time(frames: scan.Frames) -> Iterator[tuple[int, bytes]]:
-    """Split frames into those of the same append time."""
-    content = bytes(frames.buffer.data)
-    rows = zip(frames.timestamps.tolist(), frames.positions.tolist(), frames.lengths.tolist(), strict=True)
-    for time, group in groupby(rows, key=lambda row: row[0]):
-        pieces = list(group)
-        yield time, content[pieces[0][1] : pieces[-1][1] + pieces[-1][2]]
