@@ -9,6 +9,7 @@ PYTHON ?=
 ARGS ?=
 SUITE ?=
 SECONDS ?= 300
+MINUTES ?= 5
 LANGUAGES ?=
 
 RUNTIME := .venv/runtime
@@ -29,7 +30,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: help run demo test soak check fmt docs pictures bench clients clean
+.PHONY: help run demo test soak chaos check fmt docs pictures bench clients clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ test: $(INSTALLED) ## run the tests (ARGS="..." goes to pytest)
 
 soak: $(INSTALLED) ## mixed traffic while everything goes wrong, checked (SECONDS=3600, ARGS="...")
 	@$(RUN) tests.soak --seconds $(SECONDS) $(ARGS)
+
+chaos: $(INSTALLED) ## a cluster while everything goes wrong, checked (MINUTES=30, ARGS="...")
+	@$(RUN) tests.chaos --minutes $(MINUTES) $(ARGS)
 
 check: $(INSTALLED) ## lint, formatting and types
 	@$(RUN) ruff check

@@ -7,10 +7,12 @@ what was synced and any part of the rest.
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from goqueue.errors import PathInvalid
 from goqueue.testing.disk import FaultyDisk, FaultyFile, Keep
 from tests.crash.journaling_disk import entries
 
@@ -108,8 +110,11 @@ def _redo(disk: FaultyDisk, files: dict[int, FaultyFile], operation: str, detail
         case "write":
             number, position, data = details
             files[number].write(position, [data])
-        case "truncate" | "sync":
-            number, *rest = details
-            getattr(files[number], operation)(*rest)
+        case "truncate":
+            number, size = details
+            files[number].truncate(size)
+        case "sync":
+            with suppress(PathInvalid):  # the file was removed while it was open, as a truncation does
+                files[details[0]].sync()
         case _:
             getattr(disk, operation)(*details)

@@ -5,7 +5,8 @@ on real files: `tests/crash/device.py` replays it. A change is journaled before 
 answered that the journal does not have. Syncs reach the journal alone: the machine itself keeps its power.
 
 While a file named `{journal}.full` exists, the disk is full: what still fits was drawn when it filled up, and removing
-files gives space back.
+files gives space back. While `{journal}.slow` exists, each sync takes as many seconds as it says; while
+`{journal}.failing` exists, syncs fail.
 """
 
 import errno
@@ -13,6 +14,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from random import Random
 from typing import Any, Literal
@@ -59,7 +61,7 @@ class JournalingDisk:
         """A change and its line in the journal are one step for all threads."""
         self._disk = SystemDisk()
         self._root = os.path.abspath(root)
-        self._full = f"{journal}.full"
+        self._full, self._slow, self._failing = f"{journal}.full", f"{journal}.slow", f"{journal}.failing"
         self._journal = open(journal, "ab", buffering=0)  # noqa: SIM115 - open as long as the process
         self._numbers = count()
         self._chance = Random()
@@ -154,7 +156,13 @@ class JournalingDisk:
     def lock(self, path: str, owner: str) -> Lock:
         return self._disk.lock(path, owner)
 
-    def wait_for_device(self) -> None:
+    def wait_for_device(self, path: str) -> None:
+        """Wait as long as a sync takes. Raises if it fails."""
+        if os.path.exists(self._slow):
+            with suppress(FileNotFoundError), open(self._slow) as file:
+                threading.Event().wait(float(file.read()))
+        if os.path.exists(self._failing):
+            raise_translated(oserror(errno.EIO), path)
         if self._chance.random() < SLOW_SYNCS:
             threading.Event().wait(self._chance.uniform(0, SLOW_SYNC_SECONDS_MAX))
 
@@ -191,7 +199,7 @@ class JournalingFile:
 
     def sync(self) -> None:
         self._file.size()  # which refuses a closed file
-        self._disk.wait_for_device()
+        self._disk.wait_for_device(self._path)
         with self._disk.mutex:
             self._disk.note("sync", self._number)
 
