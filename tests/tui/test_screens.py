@@ -5,6 +5,7 @@ import pytest
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.routes import Location
 from tests.tui.backup_fakes import SOUND, IdleBackupClient
+from tests.tui.cluster_fakes import ClusterClient
 from tests.tui.delayed_fakes import DelayedClient
 from tests.tui.fakes import FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
@@ -50,6 +51,7 @@ _CHANGES = (
         (SchemaClient, Location("schema", ("orders-value",)), '"shop"', "exad", "schema describe orders-value"),
         (IdleBackupClient, Location("backups"), SOUND, "nvRxX", "backup list"),
         (IdleBackupClient, Location("backup", (SOUND,)), "payments/2", "vRx", f"backup describe {SOUND}"),
+        (ClusterClient, Location("nodes"), "n5", "", "cluster nodes"),
         (TransactionClient, Location("transactions"), "checkout-eu-7", "x", "transaction list"),
         (TransactionClient, Location("transaction", ("till",)), "till", "x", "transaction describe till"),
     ],

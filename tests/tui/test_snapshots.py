@@ -19,6 +19,7 @@ from tests.tui.backup_fakes import (
     NoTargetClient,
     UnsureBackupClient,
 )
+from tests.tui.cluster_fakes import ClusterClient
 from tests.tui.delayed_fakes import DelayedClient
 from tests.tui.fakes import DOCTOR, FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
@@ -103,6 +104,7 @@ SCREENS = {
     "backups": Screen(BackupClient, Location("backups"), SOUND),
     "backup": Screen(IdleBackupClient, Location("backup", (SOUND,)), "payments/2"),
     "backup-damaged": Screen(IdleBackupClient, Location("backup", (DAMAGED,)), "payments/2"),
+    "nodes": Screen(ClusterClient, Location("nodes"), "n5"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")
 WINDOWS = {
@@ -146,6 +148,7 @@ WINDOWS = {
         (*["down"] * 3, "R", "down", *"before", "down", "minus", *"1h", "down", *"0=12", "enter"),
         "(y)",
     ),
+    "node": Screen(ClusterClient, Location("nodes"), "n5", ("down", "down", "down", "enter"), "esc closes"),
     "abort": Screen(TransactionClient, Location("transactions"), "returns-2", ("x", *"till", "enter"), "(y)"),
 }
 """Windows and lines over a screen: their layout does not depend on the size."""

@@ -15,6 +15,7 @@ from goqueue.clock import NANOSECONDS, Clock, SystemClock
 from goqueue.errors import (
     BrokerStopping,
     BrokerUnreachable,
+    ClusterOff,
     GoQueueError,
     PermissionDenied,
     RequestTimedOut,
@@ -219,9 +220,9 @@ class Service:
         Rights may change, so that is asked again after a while; the others only after an outage.
         """
         error, at_ns = self.known.error(asked), self.known.at_ns(asked)
-        if not at_ns or at_ns < self.link.since_ns or not isinstance(error, PermissionDenied | TenantsOff):
+        if not at_ns or at_ns < self.link.since_ns or not isinstance(error, PermissionDenied | TenantsOff | ClusterOff):
             return False
-        is_lasting = isinstance(error, TenantsOff) or "tenant" in error.details
+        is_lasting = isinstance(error, TenantsOff | ClusterOff) or "tenant" in error.details
         return is_lasting or self.clock.now_ns() - at_ns < REFUSED_SECONDS * NANOSECONDS
 
     async def _rounds(self, questions: Sequence[BrokerCall], generation: int) -> None:

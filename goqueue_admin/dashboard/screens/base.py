@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
-from goqueue.errors import BackupTargetInvalid, TenantsOff
+from goqueue.errors import BackupTargetInvalid, ClusterOff, TenantsOff
 from goqueue_admin.dashboard.broker.service import (
     DOCTOR,
     HISTORY,
@@ -194,7 +194,7 @@ class DashboardScreen(Screen[None]):
     def trouble(self) -> str:
         """Return the error of the first needed call, if any."""
         error = next((self.dashboard.service.known.error(asked) for asked in self.needed()), None)
-        if isinstance(error, TenantsOff | BackupTargetInvalid):
+        if isinstance(error, TenantsOff | ClusterOff | BackupTargetInvalid):
             return f"{error.sentence}: {error.hint}"
         return error.sentence if error else ""
 

@@ -102,6 +102,7 @@ ROUTES = (
     Route("tenant", "quotas:TenantQuotasScreen", "Quotas of a tenant.", ("tenant",), "tenants", aliases=("quotas",)),
     Route("backups", "backups:BackupsScreen", "Backups, and what runs.", up="overview", one="backup"),
     Route("backup", "backups:BackupScreen", "One backup with its logs.", ("backup",), "backups"),
+    Route("nodes", "cluster:NodesScreen", "The nodes of the cluster.", up="overview", aliases=("cluster",)),
     Route("contexts", "contexts:ContextsScreen", "Other brokers.", up="overview", one="context", aliases=("ctx",)),
     Route("context", "contexts:ContextsScreen", "Connect to the broker of a context.", ("context",), "contexts"),
 )

@@ -1,0 +1,71 @@
+"""A cluster in which something is wrong, whose answers never change."""
+
+from typing import Any
+
+from goqueue.client import ClusterHealthInfo, ClusterNodeInfo, ClusterStateInfo
+from tests.tui.delayed_fakes import at
+from tests.tui.group_fakes import GroupClient
+
+_WAITS = "node n5 belongs to cluster 0e1d, this node to c9e9: a data directory stays in its cluster"
+
+
+def node(number: int, status: Any = "alive", role: Any = "voter", **told: Any) -> ClusterNodeInfo:
+    facts: dict[str, Any] = {
+        "directory_id": f"57f5f1cf-7872-40c1-aa64-8621dde09c{number:02}",
+        "broker_epoch": 4 + number,
+        "address": f"https://10.0.0.{number}:8080",
+        "peer_address": f"10.0.0.{number}:7090",
+        "version": "0.1.0",
+        "registered_at": at(-number * 86_400.0),
+        "silent_seconds": 0.2,
+        "problem": None,
+    }
+    return ClusterNodeInfo(node_id=f"n{number}", status=status, role=role, **(facts | told))
+
+
+NODES = [
+    node(1),
+    node(2, role="controller"),
+    node(3, "suspect", silent_seconds=7.3),
+    node(4, "dead", role="observer", silent_seconds=5_400.0, problem="it has no vote: its directory is another one"),
+    node(5, "unknown", address=None, broker_epoch=None, registered_at=None, version=None, problem=_WAITS),
+]
+_EVENTS = [
+    (-9.0, "suspected", "n3"),
+    (-61.0, "controller_changed", "n2"),
+    (-5_400.0, "died", "n4"),
+    *((-90_000.0 - number, "joined", f"n{number}") for number in (4, 3, 2, 1)),
+]
+EVENTS = [{"at": at(seconds), "event": kind, "node_id": node} for seconds, kind, node in _EVENTS]
+
+
+class ClusterClient(GroupClient):
+    """Asks node n1 of five."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers |= {"cluster_state": self._state, "cluster_health": self._health}
+
+    def _state(self) -> ClusterStateInfo:
+        return ClusterStateInfo(
+            node_id="n1",
+            cluster_id="c9e93020-de59-4f63-a9ab-324637e0aa86",
+            controller_id="n2",
+            epoch=7,
+            version=1_204,
+            has_vote=True,
+            waiting_for=[],
+            nodes=NODES,
+            events=EVENTS,
+        )
+
+    def _health(self) -> ClusterHealthInfo:
+        return ClusterHealthInfo(
+            status="degraded",
+            controller_id="n2",
+            quorum=True,
+            voters=5,
+            voters_alive=3,
+            safe_to_stop=None,
+            topics="not_replicated",
+        )
