@@ -208,7 +208,7 @@ def _numbers(client: "Client", name: str) -> _Row:
 def _name(session: Session) -> str:
     from goqueue.client import address  # noqa: PLC0415 - loaded with the client
 
-    return str(address.parse(session.server))
+    return ",".join(map(str, address.parse_all(session.server)))
 
 
 def _health(ready: _Row) -> str:

@@ -1,7 +1,8 @@
-"""The address of a broker: its URL, parsed."""
+"""The addresses of brokers: their URLs, parsed."""
 
 import os
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -41,6 +42,25 @@ def parse(url: str | None) -> Address:
     A host alone has the broker's default port; a URL has the port of its scheme.
     """
     text = url or os.environ.get(VARIABLE) or DEFAULT
+    return _parse(text)
+
+
+def parse_all(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
+    """Parse one or several URLs: a list of them, or a text with commas between them. None is as for one."""
+    texts = [urls or os.environ.get(VARIABLE) or DEFAULT] if urls is None or isinstance(urls, str) else list(urls)
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    found = tuple(dict.fromkeys(_parse(part) for part in parts if part))
+    if not found:
+        raise RequestInvalid(f"{quoted(','.join(texts))} names no broker", hint=f"write its address as in {DEFAULT}")
+    if len({one.secure for one in found}) > 1:
+        raise RequestInvalid(
+            f"some of the addresses {', '.join(map(str, found))} are encrypted, and others are not",
+            hint="write https:// in all of them, or http://",
+        )
+    return found
+
+
+def _parse(text: str) -> Address:
     found = _URL.fullmatch(text)
     port = int(found[3]) if found and found[3] else None
     if found is None or port == 0 or (port or 0) > 0xFFFF:

@@ -3,17 +3,17 @@
 import os
 import re
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 import msgspec
 
-from goqueue.client.address import Address, parse, quote
+from goqueue.client.address import Address, parse_all, quote
 from goqueue.client.answers import read_answer
 from goqueue.client.environment import environment_key, environment_tenant
 from goqueue.client.hints import translate
+from goqueue.client.servers import Servers
 from goqueue.client.times import seconds
 from goqueue.client.tls import TlsOptions, tls_context
 from goqueue.client.user_agent import user_agent
@@ -166,42 +166,6 @@ def with_query(path: str, **options: object) -> str:
     return f"{path}?{'&'.join(said)}" if said else path
 
 
-class ConnectionCore(ABC):
-    """The common part of both kinds of connection: one request at a time is under way.
-
-    It is opened when it is needed, and reopened after it broke.
-    """
-
-    def __init__(
-        self,
-        address: Address,
-        connect_timeout: float,
-        tls: "ssl.SSLContext | None" = None,
-        sender: Sender = ANONYMOUS,
-    ) -> None:
-        self._address = address
-        self._connect_timeout = connect_timeout
-        self._tls = tls
-        self._sender = sender
-        self._process = os.getpid()
-
-    @property
-    @abstractmethod
-    def can_receive(self) -> bool:
-        """True if the answer to the last request may still be received."""
-
-    @abstractmethod
-    def has_arrived(self) -> bool:
-        """Return whether `receive` would not wait."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    @abstractmethod
-    def interrupt(self) -> None:
-        """End the connection under a caller that waits in it; any thread may call this."""
-
-
 class BlockingCaller(Protocol):
     """A client for threads."""
 
@@ -313,7 +277,7 @@ class ClientCore:
 
     def __init__(  # noqa: PLR0913 - independent options, given by name
         self,
-        server: str | None = None,
+        server: str | Sequence[str] | None = None,
         timeout: str | float = "30s",
         *,
         connect_timeout: str | float = "5s",
@@ -325,7 +289,8 @@ class ClientCore:
         tls: "ssl.SSLContext | TlsOptions | None" = None,
         http: "httpx.Client | httpx.AsyncClient | None" = None,
     ) -> None:
-        self._address = parse(server)
+        self._servers = Servers(parse_all(server))
+        address = self._servers.current
         self._timeout = seconds(timeout, "timeout")
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
         self._sender = Sender(
@@ -335,11 +300,11 @@ class ClientCore:
         self._http: Any = http
         files = TlsOptions(ca_file, client_cert, client_key)
         if any(files):
-            _check_files(self._address, files, tls)
+            _check_files(address, files, tls)
             tls = files
         if http is not None:
             _check_http(http, self._http_kind, tls)
-        self._tls = tls_context(self._address, tls) if http is None else None
+        self._tls = tls_context(address, tls) if http is None else None
         self._idle: list[Any] = []
         self._closed = False
 
@@ -348,7 +313,7 @@ class ClientCore:
             raise RequestInvalid("this client is closed", hint="make another one")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._address}>"
+        return f"<{type(self).__name__} {self._servers}>"
 
 
 _GATEWAY = {502, 504}

@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from goqueue.client.address import Address
-from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
+from goqueue.client.api_request import ApiRequest, ApiResponse
 from goqueue.client.connection import closed, no_tls, request_error, unreachable
+from goqueue.client.connection_core import ConnectionCore
 from goqueue.client.response_parser import ResponseParser
 from goqueue.client.tls import is_lasting
 from goqueue.errors import GoQueueError
@@ -105,7 +106,7 @@ class AsyncConnection(ConnectionCore):
     _answer: "asyncio.Future[ApiResponse] | None" = None
 
     async def exchange(self, call: ApiRequest[Any], timeout: float) -> ApiResponse:
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self.attempt_seconds(call, timeout)
         try:
             await self.send(call, deadline - call.patience)
             return await self._await_answer(deadline)
@@ -121,7 +122,7 @@ class AsyncConnection(ConnectionCore):
             async with asyncio.timeout(deadline - time.monotonic()):
                 response = await answer
         except (OSError, GoQueueError) as error:
-            raise request_error(self._address, error, deadline) from None
+            raise self.noted(request_error(self._address, error, deadline)) from None
         self._answer = None
         return response
 
@@ -140,7 +141,7 @@ class AsyncConnection(ConnectionCore):
                     await wire.drained()
         except (OSError, GoQueueError) as error:
             self.close()
-            raise request_error(self._address, error, deadline) from None
+            raise self.noted(request_error(self._address, error, deadline)) from None
         except BaseException:
             self.close()  # a part of the request may have been sent
             raise
@@ -159,7 +160,7 @@ class AsyncConnection(ConnectionCore):
             return answer.result()
         except (OSError, GoQueueError) as error:
             self.close()
-            raise request_error(self._address, error, deadline) from None
+            raise self.noted(request_error(self._address, error, deadline)) from None
 
     @property
     def can_receive(self) -> bool:
@@ -171,9 +172,10 @@ class AsyncConnection(ConnectionCore):
     async def _open(self, deadline: float) -> _Wire:
         if self._process != os.getpid():
             self._process, self._wire = os.getpid(), None
-        if self._wire is not None and (self._wire.ended or self._wire.transport is None):
+        if self._wire is not None and (self._wire.ended or self._wire.transport is None or self._is_left):
             self.close()
         if self._wire is None:
+            self._choose_address()
             loop = asyncio.get_running_loop()
             try:
                 async with asyncio.timeout(min(deadline - time.monotonic(), self._connect_timeout)):

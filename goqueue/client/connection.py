@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from goqueue.client.address import Address
-from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
+from goqueue.client.api_request import ApiRequest, ApiResponse
+from goqueue.client.connection_core import ConnectionCore
 from goqueue.client.hints import hint_of
 from goqueue.client.response_parser import ResponseParser
 from goqueue.client.tls import is_lasting, tls_error
@@ -37,7 +38,7 @@ class Connection(ConnectionCore):
     _socket: socket.socket | None = None
 
     def exchange(self, call: ApiRequest[Any], timeout: float) -> ApiResponse:
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self.attempt_seconds(call, timeout)
         try:
             self.send(call, deadline - call.patience)
             return self.receive(deadline)
@@ -54,7 +55,7 @@ class Connection(ConnectionCore):
         except (OSError, GoQueueError) as error:
             reason = self._reason_of(error)
             self.close()
-            raise request_error(self._address, reason, deadline) from None
+            raise self.noted(request_error(self._address, reason, deadline)) from None
         except BaseException:
             self.close()  # a part of the request may have been sent
             raise
@@ -71,7 +72,7 @@ class Connection(ConnectionCore):
                 incoming.received(wire.recv_into(incoming.buffer(), 0, flags))
         except (OSError, GoQueueError) as error:
             self.close()
-            raise request_error(self._address, error, deadline) from None
+            raise self.noted(request_error(self._address, error, deadline)) from None
         except BaseException:
             self.close()  # interrupted: the next request must not get this answer
             raise
@@ -118,9 +119,10 @@ class Connection(ConnectionCore):
         if self._process != os.getpid():
             self.close()  # in this process alone: the parent goes on using it
             self._process = os.getpid()
-        if self._socket is not None and _can_read(self._socket):
+        if self._socket is not None and (self._is_left or _can_read(self._socket)):
             self.close()  # between two requests only the end of the connection can be read
         if self._socket is None:
+            self._choose_address()
             self._socket = self._connect(min(self._connect_timeout, deadline - time.monotonic()))
         return self._socket
 

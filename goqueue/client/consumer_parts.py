@@ -8,7 +8,8 @@ import time
 from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
-from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
+from goqueue.client.api_request import ApiRequest, ApiResponse
+from goqueue.client.connection_core import ConnectionCore
 from goqueue.client.lease import HeldLease
 from goqueue.client.lease_tracker import LeaseTracker, SettlementBatch
 from goqueue.client.member_requests import ReceivedPoll, SettleResults
@@ -63,7 +64,7 @@ class PollerCore(Generic[C]):
         self, call: ApiRequest[ReceivedPoll], answer: ApiResponse, has_arrived: bool
     ) -> tuple[ReceivedPoll, float]:
         self._asked = None
-        return call.decode(answer), self._absent_at if has_arrived else time.monotonic()
+        return self._connection.decode(call, answer), self._absent_at if has_arrived else time.monotonic()
 
     def look(self) -> bool:
         """Return whether an answer, or the end of the connection, has arrived."""
@@ -123,7 +124,7 @@ class SettlementSenderCore(Generic[C]):
         if current is None or current.sent or now < current.not_before:
             return None
         self._call = self._rules._settle_call(current)
-        self._deadline = min(now + self._timeout, deadline)
+        self._deadline = min(now + self._connection.attempt_seconds(self._call, self._timeout), deadline)
         return self._call
 
     def _conclude(self, outcome: SettleResults | GoQueueError) -> None:

@@ -21,6 +21,7 @@ from goqueue.client.api_request import ApiRequest, ApiResponse, Sender, not_a_br
 from goqueue.client.async_connection import AsyncConnection, reason_of
 from goqueue.client.connection import LEAST_SECONDS, Connection, closed, no_tls, request_error, timed_out, unreachable
 from goqueue.client.response_parser import BODY_BYTES_MAX, ended
+from goqueue.client.servers import Servers
 from goqueue.client.tls import is_lasting
 from goqueue.errors import GoQueueError
 
@@ -64,20 +65,22 @@ class HttpxConnection(Connection):
 
     _job: _Job | None = None
 
-    def __init__(self, http: httpx.Client, address: Address, connect_timeout: float, sender: Sender) -> None:
-        super().__init__(address, connect_timeout, None, sender)
+    def __init__(self, http: httpx.Client, servers: Servers, connect_timeout: float, sender: Sender) -> None:
+        super().__init__(servers, connect_timeout, None, sender)
         self._http = http
 
     def send(self, call: ApiRequest[Any], deadline: float) -> None:
         self.close()
-        request = _request(self._http, call, self._address, self._sender, deadline, self._connect_timeout)
+        self._choose_address()
+        address = self._address
+        request = _request(self._http, call, address, self._sender, deadline, self._connect_timeout)
         job = self._job = _Job()
 
         def run() -> None:
             try:
-                job.end(_response(self._http.send(request), self._address))
+                job.end(_response(self._http.send(request), address))
             except Exception as error:
-                job.end(_translated(error, self._address))
+                job.end(_translated(error, address))
 
         # What instruments requests keeps its spans in the context.
         threading.Thread(target=contextvars.copy_context().run, args=(run,), name="goqueue-httpx", daemon=True).start()
@@ -88,7 +91,7 @@ class HttpxConnection(Connection):
                 raise closed(self._address)
             return self._job.answer.result(max(deadline - time.monotonic(), 0.0))
         except (OSError, GoQueueError) as error:
-            raise request_error(self._address, error, deadline) from None
+            raise self.noted(request_error(self._address, error, deadline)) from None
         finally:
             self.close()
 
@@ -118,21 +121,23 @@ class AsyncHttpxConnection(AsyncConnection):
 
     _task: asyncio.Task[None] | None = None
 
-    def __init__(self, http: httpx.AsyncClient, address: Address, connect_timeout: float, sender: Sender) -> None:
-        super().__init__(address, connect_timeout, None, sender)
+    def __init__(self, http: httpx.AsyncClient, servers: Servers, connect_timeout: float, sender: Sender) -> None:
+        super().__init__(servers, connect_timeout, None, sender)
         self._http = http
 
     async def send(self, call: ApiRequest[Any], deadline: float) -> None:
         self.close()
-        request = _request(self._http, call, self._address, self._sender, deadline, self._connect_timeout)
+        self._choose_address()
+        address = self._address
+        request = _request(self._http, call, address, self._sender, deadline, self._connect_timeout)
         answer = self._answer = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
             try:
-                response = _response(await self._http.send(request), self._address)
+                response = _response(await self._http.send(request), address)
             except Exception as error:
                 if not answer.done():
-                    answer.set_exception(_translated(error, self._address))
+                    answer.set_exception(_translated(error, address))
             else:
                 if not answer.done():
                     answer.set_result(response)

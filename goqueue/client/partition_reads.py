@@ -25,11 +25,11 @@ from goqueue.client.admin_requests import (
 from goqueue.client.api_request import (
     ApiRequest,
     ApiResponse,
-    ConnectionCore,
     RequestSequence,
     error_of_response,
     unreadable_response,
 )
+from goqueue.client.connection_core import ConnectionCore
 from goqueue.client.message import Message, check, decode
 from goqueue.client.quota_waits import note_read_delay, note_refusal
 from goqueue.client.request_attempts import Backoff
@@ -311,8 +311,9 @@ class PartitionStreamCore(Generic[C]):
         if self._asked is not None or self.cursor.done or now < self._not_before:
             return None
         call = self.cursor.call()
-        self._deadline = now + call.patience + self._timeout
-        self._trying_until = self._trying_until or self._deadline
+        patience = call.patience + self._timeout
+        self._deadline = now + self.connection.attempt_seconds(call, patience)
+        self._trying_until = self._trying_until or now + patience
         self._asked, self._failed = call, None
         return call
 

@@ -23,6 +23,8 @@ class Backoff(msgspec.Struct):
 
     def next(self, error: GoQueueError, chance: float | None = None) -> float:
         """Return the seconds to wait; never less than the broker asked for."""
+        if error.details.pop("untried", False):  # by this client, at another address
+            return 0.0
         most = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self.attempts, 20))
         self.attempts += 1
         asked = error.details.get("retry_after", 0.0)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -129,7 +129,7 @@ class Worker:
 
     def run(
         self,
-        server: str | None = None,
+        server: str | Sequence[str] | None = None,
         *,
         api_key: str | None = None,
         tenant: str | None = None,

@@ -81,7 +81,7 @@ def _path(kind: str) -> str | None:
 class _Broker(NamedTuple):
     """The broker of a line, with what it takes to ask it."""
 
-    server: str
+    servers: Sequence[str]
     key: str | None
     ca_file: str | None
     tenant: str | None
@@ -103,13 +103,14 @@ def _broker(line: Sequence[str], environment: Mapping[str, str]) -> _Broker:
         key = _read_key(name)
     ca_file = _flag_value(line, "--ca-file", "") or environment.get("GOQUEUE_CA_FILE")
     tenant = _flag_value(line, "--tenant", "") or environment.get("GOQUEUE_TENANT")
-    if context.server in {None, server}:
+    servers = (server or "").split(",")
+    if context.server is None or set(servers) <= set(context.server.split(",")):
         tenant = tenant or context.tenant
         key = key or context.api_key
         ca_file = ca_file or context.ca_file
         if key is None and context.api_key_file:
             key = _read_key(context.api_key_file)
-    return _Broker(server or "http://127.0.0.1:8080", key, ca_file, tenant)
+    return _Broker(servers if server else ["http://127.0.0.1:8080"], key, ca_file, tenant)
 
 
 def _read_key(name: str) -> str:
@@ -151,18 +152,28 @@ def _keep(directory: str, path: str, names: list[str]) -> None:
 
 
 def _asked(kind: str, path: str, broker: _Broker) -> list[str]:
+    """Return the names, from the first address that accepts a connection."""
+    end = time.monotonic() + _SECONDS_MAX
+    for server in broker.servers[:-1]:
+        try:
+            return _asked_at(server, kind, path, broker, end)
+        except OSError:
+            continue
+    return _asked_at(broker.servers[-1], kind, path, broker, end)
+
+
+def _asked_at(server: str, kind: str, path: str, broker: _Broker, end: float) -> list[str]:
     """Send one request over a plain socket: loading the client would take longer than the answer."""
     import re  # noqa: PLC0415 - not with a kept answer
     import socket  # noqa: PLC0415
 
-    end = time.monotonic() + _SECONDS_MAX
-    found = re.fullmatch(r"(?:(https?)://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(/.*)?", broker.server)
+    found = re.fullmatch(r"(?:(https?)://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(/.*)?", server)
     if found is None:
         return []
     host, port = found[2], int(found[3] or (443 if found[1] == "https" else 80))
     line = f"GET {(found[4] or '').rstrip('/')}/{path} HTTP/1.1\r\nhost: {host}:{port}\r\n"
     request = f"{line}{broker.headers}connection: close\r\n\r\n"
-    with socket.create_connection((host.strip("[]"), port), _SECONDS_MAX) as plain:
+    with socket.create_connection((host.strip("[]"), port), _SECONDS_MAX / len(broker.servers)) as plain:
         connection = plain
         if found[1] == "https":
             import ssl  # noqa: PLC0415

@@ -24,7 +24,12 @@ _Names = Annotated[list[str], typer.Argument(metavar="CONTEXT...", help="Names o
 class ContextFlags:
     """A flag for each setting of a context."""
 
-    server: Annotated[str | None, typer.Option("--server", "-s", metavar="URL", help="Address of the broker.")] = None
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--server", "-s", metavar="URL,...", help="Address of the broker, or of several nodes of a cluster."
+        ),
+    ] = None
     api_key: Annotated[str | None, typer.Option("--api-key", metavar="KEY", help="API key for the broker.")] = None
     api_key_file: Annotated[
         str | None, typer.Option("--api-key-file", metavar="FILE", help="File with the key; - stores that of stdin.")
@@ -50,7 +55,10 @@ class ContextFlags:
 
     def values(self) -> dict[str, Any]:
         """Return the settings that were given, checked: one key at most, and only usable values."""
-        return _checked({name: value for name, value in asdict(self).items() if value is not None})
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.server is not None:
+            given["server"] = ",".join(self.server)
+        return _checked(given)
 
 
 def _readable(value: Any) -> str:
@@ -270,7 +278,7 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
         from goqueue.client import address  # noqa: PLC0415 - only here
 
         with doing("use that server"):
-            address.parse(values["server"])
+            address.parse_all(values["server"])
     if "timeout" in values:
         check_duration(values["timeout"], "--timeout")
     return values

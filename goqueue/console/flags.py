@@ -48,8 +48,8 @@ def duration_parser(flag: str, *, least: float = 0.0, most: float = float("inf")
 VersionFlag = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; valid in any position.")]
 ServerFlag = Annotated[
-    str | None,
-    typer.Option("--server", "-s", metavar="URL", help="Broker to use (GOQUEUE_SERVER; http://127.0.0.1:8080)."),
+    list[str] | None,
+    typer.Option("--server", "-s", metavar="URL,...", help="Broker to use (GOQUEUE_SERVER; http://127.0.0.1:8080)."),
 ]
 ContextFlag = Annotated[
     str | None,

@@ -151,32 +151,36 @@ def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) ->
         guard=_guard(known, selected.value if context.protected else None, server.value),
         **pick.tls_files(server),
         tenant=pick.of_broker("tenant", server),
-        broker_context=selected.value if _is_broker_of(context, server.value) else None,
+        broker_context=selected.value if is_broker_of(context, server.value) else None,
     )
 
 
-def _is_broker_of(context: Context, server: str) -> bool:
-    return context.server in {None, server} or _place(context.server or "") == _place(server)
+def is_broker_of(context: Context, server: str | None) -> bool:
+    """Return whether all addresses of `server` are of the context's broker, or it names none."""
+    if context.server in {None, server}:
+        return True
+    places = _places(server or "")
+    return bool(places) and places <= _places(context.server or "")
 
 
 def _guard(known: Contexts, selected: str | None, server: str) -> str | None:
     if selected is not None:
         return selected
     shields = {name: one.server for name, one in known.contexts.items() if one.protected and one.server}
-    place = _place(server) if shields else None
-    return next((name for name, text in shields.items() if place and _place(text) == place), None)
+    places = _places(server) if shields else set()
+    return next((name for name, text in shields.items() if places & _places(text)), None)
 
 
-def _place(server: str) -> tuple[str, int, str] | None:
-    """Return a normal form of an address; an invalid one is reported when it is used."""
+def _places(server: str) -> set[tuple[str, int, str]]:
+    """Return a normal form of each address; invalid ones are reported when they are used."""
     from goqueue.client import address  # noqa: PLC0415 - only where something is protected
 
     try:
-        found = address.parse(server)
+        found = address.parse_all(server)
     except RequestInvalid:
-        return None
-    host = found.host.lower().removesuffix(".")
-    return _SAME_HOSTS.get(host, host), found.port, found.base
+        return set()
+    hosts = [one.host.lower().removesuffix(".") for one in found]
+    return {(_SAME_HOSTS.get(host, host), one.port, one.base) for host, one in zip(hosts, found, strict=True)}
 
 
 def resolve_output(flags: Mapping[str, Any], environment: Mapping[str, str]) -> ResolvedOption:
@@ -216,8 +220,9 @@ class _OptionResolver:
     def _found(self, name: str) -> ResolvedOption | None:
         variable, said = f"GOQUEUE_{name.upper()}", getattr(self._context, name)
         in_context = ResolvedOption(said, OptionOrigin.CONTEXT, self._place(name.replace("_", "-"))) if said else None
-        if self._flags.get(name):
-            return ResolvedOption(self._flags[name], OptionOrigin.FLAG, f"--{name.replace('_', '-')}")
+        if given := self._flags.get(name):
+            value = ",".join(given) if isinstance(given, list) else given
+            return ResolvedOption(value, OptionOrigin.FLAG, f"--{name.replace('_', '-')}")
         if in_context is not None and self._selected.kind is OptionOrigin.FLAG:
             return in_context
         if self._environment.get(variable):
@@ -250,12 +255,12 @@ class _OptionResolver:
     def of_broker(self, name: str, server: ResolvedOption) -> ResolvedOption:
         """Resolve an option that, in a context, is for the broker of the context only."""
         found = self._found(name) or ResolvedOption(None)
-        is_of_another = found.kind is OptionOrigin.CONTEXT and self._context.server not in {None, server.value}
+        is_of_another = found.kind is OptionOrigin.CONTEXT and not is_broker_of(self._context, server.value)
         return ResolvedOption(None) if is_of_another else found
 
     def _key_in_context(self, server: ResolvedOption) -> ResolvedOption | None:
         context = self._context
-        if context.server not in {None, server.value}:
+        if not is_broker_of(context, server.value):
             return None
         if context.api_key:
             return ResolvedOption(Secret(context.api_key), OptionOrigin.CONTEXT, self._place("api-key"))

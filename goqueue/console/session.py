@@ -23,6 +23,7 @@ from goqueue.quantities import parse_duration, quoted
 
 if TYPE_CHECKING:
     from goqueue.client import Client
+    from goqueue.client.address import Address
     from goqueue.client.tls import TlsOptions
 
 _CONNECT_SECONDS = 5.0
@@ -95,8 +96,8 @@ class Session:
 
         WAITS.tell = self.note
         key = self.api_key
-        reach(address.parse(self.server), self.timeout)
-        with Client(self.server, self.timeout, api_key=key, tenant=self.tenant, tls=self.tls) as client:
+        servers = reach(address.parse_all(self.server), self.timeout)
+        with Client(servers, self.timeout, api_key=key, tenant=self.tenant, tls=self.tls) as client:
             if key is not None or self.tenant:
                 self._check_identity(client.version(), key)
             yield client
@@ -195,17 +196,25 @@ def _printing(flags: dict[str, Any]) -> Session:
     )
 
 
-def reach(place: Any, seconds: float = _CONNECT_SECONDS, *, flag: str = "`--server URL`") -> None:
-    """Raise an error where nothing listens at an address; `flag` is what chooses another."""
+def reach(places: "Sequence[Address]", seconds: float = _CONNECT_SECONDS, *, flag: str = "`--server URL`") -> list[str]:
+    """Return the addresses, one where something listens first; raise an error if there is none.
+
+    `flag` is what chooses another.
+    """
     import socket  # noqa: PLC0415
 
-    try:
-        socket.create_connection((place.host, place.port), min(seconds, _CONNECT_SECONDS)).close()
-    except OSError as error:
-        raise BrokerUnreachable(
-            f"no broker answers at {place}: {error.strerror or error}",
-            hint=f"`goqueue serve` starts a broker on this machine, {flag} selects another one",
-        ) from None
+    said: list[str] = []
+    for place in places:
+        try:
+            socket.create_connection((place.host, place.port), min(seconds, _CONNECT_SECONDS) / len(places)).close()
+        except OSError as error:
+            said.append(f"{place}: {error.strerror or error}")
+        else:
+            return [str(place), *(str(other) for other in places if other is not place)]
+    raise BrokerUnreachable(
+        f"no broker answers at {'; '.join(said)}",
+        hint=f"`goqueue serve` starts a broker on this machine, {flag} selects another one",
+    )
 
 
 # --- confirmation of dangerous commands: asked for on a terminal, given by a flag elsewhere ---

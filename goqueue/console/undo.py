@@ -36,8 +36,8 @@ def undo_command(session: "Session", *numbers: int) -> str:
     """Return the command that undoes operations, the newest first."""
     from goqueue.client import address  # noqa: PLC0415 - loaded with the client
 
-    server = str(address.parse(session.server))
-    elsewhere = "" if server == str(address.parse(None)) else f" --server {server}"
+    servers = address.parse_all(session.server)
+    elsewhere = "" if servers == address.parse_all(None) else f" --server {','.join(map(str, servers))}"
     return f"goqueue-cli undo {' '.join(map(str, sorted(numbers, reverse=True)))}{elsewhere}"
 
 

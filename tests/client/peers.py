@@ -96,6 +96,9 @@ class Peer:
                 return
 
     def close(self) -> None:
+        """End all connections and refuse further ones."""
+        if self._listener.fileno() < 0:
+            return
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for wire in self._sockets:

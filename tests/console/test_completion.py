@@ -255,6 +255,11 @@ def test_names_are_cached_for_each_broker_and_key(broker: LocalBroker, tmp_path:
     assert names("topics", "", ["--api-key", "k"], tmp_path, GOQUEUE_SERVER=broker.url) == ["orders", "payments"]
 
 
+def test_names_are_of_the_first_address_that_answers(broker: LocalBroker, tmp_path: Path) -> None:
+    create(broker.url, "orders")
+    assert names("topics", "", ["-s", f"{CLOSED},{broker.url}"], tmp_path) == ["orders"]
+
+
 @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "ht!tp", "https://127.0.0.1:1", "", "http://[::1"])
 def test_an_unreachable_broker_has_no_names(server: str, tmp_path: Path) -> None:
     assert names("topics", "", ["-s", server], tmp_path, GOQUEUE_SERVER=CLOSED) == []

@@ -133,3 +133,14 @@ def test_a_wrong_value_is_told_with_where_it_stands(
 def test_a_context_that_is_not_there_is_no_default(path: str) -> None:
     with pytest.raises(ConfigInvalid, match="there is no context 'prod'"):
         chosen(path, GOQUEUE_CONTEXT="prod")
+
+
+def test_several_addresses_are_the_broker_of_a_context_if_it_has_them_all(path: str) -> None:
+    cluster = Context(server="http://a:1,http://b:1", api_key="secret", protected=True)
+    save(Contexts(path, "cluster", {"cluster": cluster}))
+    one = chosen(path, {"server": ["http://b:1"]})
+    assert (one.server.value, one.guard, one.broker_context) == ("http://b:1", "cluster", "cluster")
+    assert one.api_key.value.read() == "secret"
+    other = chosen(path, {"server": ["http://b:1", "http://c:1"]})
+    assert (other.server.value, other.guard, other.broker_context) == ("http://b:1,http://c:1", "cluster", None)
+    assert other.api_key.value.read() is None

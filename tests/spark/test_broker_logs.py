@@ -17,6 +17,7 @@ from goqueue.spark.logs.splits import DamagedBytes, FrameRun, RemovedRange, Spli
 from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, create, publish
+from tests.client.relay import relay
 from tests.spark import naive
 from tests.spark.stock import offsets, rows, splits
 
@@ -213,3 +214,13 @@ def test_the_token_goes_along_with_every_request(connect: Connect) -> None:
         server.shutdown()
     assert asked
     assert all(one is not None and "secret-token" in one for one in asked)
+
+
+def test_reading_goes_on_at_the_next_address(broker: LocalBroker, connect: Connect) -> None:
+    filled(broker.url)
+    with relay(broker.url) as first:
+        logs = connect(f"{first.peer.url},{broker.url}")
+        cut = splits(logs, split_bytes=4096)
+        begun = rows(logs, cut[:1])
+        first.peer.close()
+        assert begun + rows(logs, cut[1:]) == rows(connect(broker.url), cut)

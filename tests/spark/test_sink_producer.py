@@ -10,6 +10,7 @@ from goqueue.client import Client, address
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.connection import Connection
 from goqueue.client.publish_requests import SectionResult
+from goqueue.client.servers import Servers
 from goqueue.errors import BrokerOverloaded, ProducerFenced, SequenceOutOfOrder
 from goqueue.limits import PRODUCER_WINDOW
 from goqueue.spark.sink import producer
@@ -24,6 +25,7 @@ from goqueue.spark.sink.producer import (
     write_identity,
 )
 from goqueue.testing.broker import LocalBroker
+from tests.client.relay import once, relay
 
 WHO = write_identity("w", 0)
 TIMEOUT = 30.0
@@ -38,7 +40,7 @@ def attempt(
     url: str, who: TaskIdentity = WHO, wire: type[PipelinedConnection] = PipelinedConnection
 ) -> Iterator[TaskProducer]:
     with Client(url, TIMEOUT) as client:
-        connection = Connection(address.parse(url), TIMEOUT)
+        connection = Connection(Servers(address.parse_all(url)), TIMEOUT)
         try:
             yield TaskProducer(client, wire(connection, TIMEOUT), who, TIMEOUT)
         finally:
@@ -95,6 +97,20 @@ def test_an_attempt_that_died_is_completed_by_the_next_one(
     small_requests(7)
     write(url, stored)
     write(url, 100)
+    assert values(url) == numbered(0, 100)
+
+
+def test_write_goes_on_at_the_next_address_and_stores_nothing_twice(
+    url: str, small_requests: Callable[[int], None]
+) -> None:
+    small_requests(7)
+    with relay(url) as first, attempt(f"{first.peer.url},{url}") as one:
+        one.add("orders", 0, frames(0, 50))
+        first.loses = once("/messages")
+        one.add("orders", 0, frames(50, 70))
+        first.peer.close()
+        one.add("orders", 0, frames(70, 100))
+        one.finish()
     assert values(url) == numbered(0, 100)
 
 

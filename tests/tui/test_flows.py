@@ -12,6 +12,7 @@ from goqueue_admin.dashboard.screens.windows import DetailWindow, HelpDialog
 from goqueue_admin.dashboard.widgets.message_tail import MessageTail
 from tests.api.members import Member
 from tests.brokers import ask, create, publish
+from tests.client.relay import relay
 from tests.tui.pilots import news, page_name, press, see, see_news, see_page, shown, table, text, until
 
 
@@ -267,3 +268,16 @@ async def test_the_mouse_sorts_chooses_and_climbs(url: str) -> None:
         await see(pilot, "topics › payments")
         await pilot.click("Breadcrumbs", offset=(3, 0))
         await see_page(pilot, "overview")
+
+
+async def test_dashboard_goes_on_at_the_next_address_when_its_node_is_lost(url: str) -> None:
+    """Two addresses of one broker, the first of which goes away."""
+    with relay(url) as first:
+        async with shown(f"{first.peer.url},{url}") as pilot:
+            await until(pilot, lambda: "2 topics" in text(pilot.app))
+            assert first.peer.asked
+            await asyncio.to_thread(first.peer.close)
+            create(url, "refunds")
+            await until(pilot, lambda: "3 topics" in text(pilot.app))
+            assert "away" not in text(pilot.app)
+            ask(url, "DELETE", "/topics/refunds")

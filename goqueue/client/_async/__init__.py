@@ -20,7 +20,7 @@ async def exchange(
     while True:
         try:
             answer = await connection.exchange(call, min(attempts.left(), attempt_seconds))
-            return call.decode(answer)
+            return connection.decode(call, answer)
         except GoQueueError as error:
             delay = attempts.after(error)
             attempts.report(error, delay)

@@ -64,10 +64,11 @@ class AsyncClient(
     QuotaAdmin,
     BrokerAdmin,
 ):
-    """A client of one broker. Any number of tasks may share it.
+    """A client of a broker or of a cluster. Any number of tasks may share it.
 
-    `server` is a URL. Default: the variable GOQUEUE_SERVER, then this machine. A refusal of the broker is raised as
-    the error of `goqueue.errors` with its code. Within `timeout` a request is retried after a transient failure if
+    `server` is a URL, or several: a list, or one text with commas. Default: the variable GOQUEUE_SERVER, then this
+    machine. The first address is used until it fails, then the next one. A refusal of the broker is raised as the error
+    of `goqueue.errors` with its code. Within `timeout` a request is retried after a transient failure if
     that cannot do harm. The `api_key` is sent with every request, those of producers, readers and consumers included.
     So is the `tenant`, in which an operator works by its names; default: the variable GOQUEUE_TENANT.
     With `http`, an `httpx.AsyncClient` that stays the caller's, all requests go over it.
@@ -222,8 +223,8 @@ class AsyncClient(
         if self._http is not None:
             from goqueue.client.httpx_connection import AsyncHttpxConnection  # noqa: PLC0415 - imports httpx
 
-            return AsyncHttpxConnection(self._http, self._address, self._connect_timeout, self._sender)
-        return AsyncConnection(self._address, self._connect_timeout, self._tls, self._sender)
+            return AsyncHttpxConnection(self._http, self._servers, self._connect_timeout, self._sender)
+        return AsyncConnection(self._servers, self._connect_timeout, self._tls, self._sender)
 
     async def close(self) -> None:
         """Close the client's own connections. Producers, readers and consumers are closed separately."""

@@ -41,7 +41,9 @@ class AsyncPoller(PollerCore[AsyncConnection]):
         has_arrived = self._connection.has_arrived()
         try:
             # The timeout counts from now: an answer that has arrived is not late.
-            answer = await self._connection.receive(now + call.patience + self._timeout)
+            answer = await self._connection.receive(
+                now + self._connection.attempt_seconds(call, call.patience + self._timeout)
+            )
         except BaseException:
             self._forget_lost()
             raise
@@ -86,7 +88,7 @@ class AsyncSettlementSender(SettlementSenderCore[AsyncConnection]):
             return
         try:
             answer = await self._connection.receive(min(self._deadline, deadline))
-            outcome: SettleResults | GoQueueError = call.decode(answer)
+            outcome: SettleResults | GoQueueError = self._connection.decode(call, answer)
         except GoQueueError as error:
             outcome = error
         except BaseException:
@@ -102,7 +104,7 @@ class AsyncSettlementSender(SettlementSenderCore[AsyncConnection]):
         async with self.lock:
             await self._finish()
             left = self._timeout + call.patience if timeout is None else timeout
-            return call.decode(await self._connection.exchange(call, left))
+            return self._connection.decode(call, await self._connection.exchange(call, left))
 
     async def flush(self, timeout: float) -> None:
         """Send everything that was noted before this call, and wait until it is durable."""

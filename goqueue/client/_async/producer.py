@@ -386,7 +386,7 @@ class AsyncProducer(ProducerCore, Generic[V]):
     async def _carry_out(self, step: SendStep) -> Any:
         try:
             answer = await self._connection.exchange(step.call, min(self._timeout, step.seconds))
-            return step.call.decode(answer)
+            return self._connection.decode(step.call, answer)
         except GoQueueError as error:
             return error
 

@@ -36,7 +36,7 @@ class AsyncPartitionStream(PartitionStreamCore[AsyncConnection]):
             if self._failed is not None:
                 raise self._failed
             answer = await self.connection.receive(self._deadline)
-            result: FetchResult | GoQueueError = call.decode(answer)
+            result: FetchResult | GoQueueError = self.connection.decode(call, answer)
         except GoQueueError as error:
             result = error
         messages = self._taken(result)

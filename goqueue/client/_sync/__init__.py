@@ -19,7 +19,7 @@ def exchange(connection: Connection, call: ApiRequest[T], timeout: float, attemp
     while True:
         try:
             answer = connection.exchange(call, min(attempts.left(), attempt_seconds))
-            return call.decode(answer)
+            return connection.decode(call, answer)
         except GoQueueError as error:
             delay = attempts.after(error)
             attempts.report(error, delay)

@@ -42,7 +42,9 @@ class Poller(PollerCore[Connection]):
         has_arrived = self._connection.has_arrived()
         try:
             # The timeout counts from now: an answer that has arrived is not late.
-            answer = self._connection.receive(now + call.patience + self._timeout)
+            answer = self._connection.receive(
+                now + self._connection.attempt_seconds(call, call.patience + self._timeout)
+            )
         except BaseException:
             self._forget_lost()
             raise
@@ -87,7 +89,7 @@ class SettlementSender(SettlementSenderCore[Connection]):
             return
         try:
             answer = self._connection.receive(min(self._deadline, deadline))
-            outcome: SettleResults | GoQueueError = call.decode(answer)
+            outcome: SettleResults | GoQueueError = self._connection.decode(call, answer)
         except GoQueueError as error:
             outcome = error
         except BaseException:
@@ -103,7 +105,7 @@ class SettlementSender(SettlementSenderCore[Connection]):
         with self.lock:
             self._finish()
             left = self._timeout + call.patience if timeout is None else timeout
-            return call.decode(self._connection.exchange(call, left))
+            return self._connection.decode(call, self._connection.exchange(call, left))
 
     def flush(self, timeout: float) -> None:
         """Send everything that was noted before this call, and wait until it is durable."""

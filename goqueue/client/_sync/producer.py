@@ -381,7 +381,7 @@ class Producer(ProducerCore, Generic[V]):
     def _carry_out(self, step: SendStep) -> Any:
         try:
             answer = self._connection.exchange(step.call, min(self._timeout, step.seconds))
-            return step.call.decode(answer)
+            return self._connection.decode(step.call, answer)
         except GoQueueError as error:
             return error
 

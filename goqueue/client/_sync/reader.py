@@ -37,7 +37,7 @@ class PartitionStream(PartitionStreamCore[Connection]):
             if self._failed is not None:
                 raise self._failed
             answer = self.connection.receive(self._deadline)
-            result: FetchResult | GoQueueError = call.decode(answer)
+            result: FetchResult | GoQueueError = self.connection.decode(call, answer)
         except GoQueueError as error:
             result = error
         messages = self._taken(result)

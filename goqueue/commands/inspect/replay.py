@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from goqueue.spark.transfer.replay import TopicDestination
 
 ServerFlag = Annotated[
-    str | None,
-    typer.Option("--server", "-s", metavar="URL", help="The broker that has the topic (GOQUEUE_SERVER)."),
+    list[str] | None,
+    typer.Option("--server", "-s", metavar="URL,...", help="The broker that has the topic (GOQUEUE_SERVER)."),
 ]
 ServerKeyFlag = Annotated[
     str | None, typer.Option("--server-key", metavar="KEY", help="API key of that broker (GOQUEUE_API_KEY).")

@@ -185,7 +185,7 @@ class InspectRequest:
             from goqueue.console.session import reach  # noqa: PLC0415
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
-            reach(address.parse(self.url), flag="`--url URL`")
+            reach(address.parse_all(self.url), flag="`--url URL`")
             return BrokerLogs(self.url, self.token, isolation=isolation, tls=self.tls, tenant=self.flags.tenant)
         if self.backup is not None:
             return self.backup.logs(isolation=isolation)

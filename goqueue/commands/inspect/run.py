@@ -92,7 +92,7 @@ def _run(path: str, given: dict[str, str], cluster: SparkFlags, *, only_check: b
 
     pipeline = parser.load(path, given, os.environ, SystemClock().now_ns())
     if pipeline.source.url is not None:
-        reach(address.parse(pipeline.source.url), flag="`url` below `source`")
+        reach(address.parse_all(pipeline.source.url), flag="`url` below `source`")
     with cluster.session(f"goqueue {path}") as spark:
         from goqueue.spark.pipeline import run as running  # noqa: PLC0415 - it needs pyspark
 

@@ -67,9 +67,11 @@ def parse_row_count(text: str) -> int:
 
 
 def parse_url(text: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/]+/?", text):
-        raise ValueError(f"{quoted(text)} is not the address of a broker, as in http://127.0.0.1:8080")
-    return text.rstrip("/")
+    urls = [url.strip() for url in text.split(",")]
+    for url in urls:
+        if not re.fullmatch(r"https?://[^\s/]+/?", url):
+            raise ValueError(f"{quoted(url)} is not the address of a broker, as in http://127.0.0.1:8080")
+    return ",".join(url.rstrip("/") for url in urls)
 
 
 def parse_text(text: str) -> str:

@@ -64,6 +64,8 @@ READ_OPTIONS = (
 _SAME = {
     "kafka.bootstrap.servers": "goqueue.url",
     "server": "goqueue.url",
+    "servers": "goqueue.url",
+    "goqueue.servers": "goqueue.url",
     "tenant": "goqueue.tenant",
     "topic": "subscribe",
     "topics": "subscribe",

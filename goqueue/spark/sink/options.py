@@ -72,7 +72,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
     if url is None:
         options.problems.append("goqueue.url is needed: a broker is written to")
     else:
-        options.take("goqueue.url", address.parse)
+        options.take("goqueue.url", address.parse_all)
     options.take("goqueue.token", check_api_key)
     if options.text("topic") == "":
         options.problems.append("topic: is empty")

@@ -158,7 +158,7 @@ class PipelinedConnection:
         if refused is None:
             try:
                 # Counted from now: an answer that lies there already has not been late.
-                return call.decode(self._connection.receive(time.monotonic() + self._timeout))
+                return self._connection.decode(call, self._connection.receive(time.monotonic() + self._timeout))
             except GoQueueError as error:
                 refused = error
         return self.repeat(call, refused)
@@ -169,7 +169,7 @@ class PipelinedConnection:
             if not isinstance(refused, ChecksumMismatch):  # what was damaged on its way is whole when it comes again
                 sleep(attempts.after(refused))
             try:
-                return call.decode(self._connection.exchange(call, attempts.left()))
+                return self._connection.decode(call, self._connection.exchange(call, attempts.left()))
             except GoQueueError as error:
                 refused = error
 

@@ -18,6 +18,7 @@ from goqueue.client import Client, address, admin_requests
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.api_request import Sender, check_api_key
 from goqueue.client.connection import Connection
+from goqueue.client.servers import Servers
 from goqueue.client.tls import tls_context
 from goqueue.client.transaction_requests import TransactionIdentity
 from goqueue.errors import (
@@ -127,9 +128,9 @@ def write(
     """Write all rows of a task, in their order; with `whose`, in that transaction."""
     with ExitStack() as owned:
         client = owned.enter_context(client_of(options))
-        broker = address.parse(options.url)
+        servers = Servers(address.parse_all(options.url))
         sender = Sender(check_api_key(options.token), options.tenant or None)
-        connection = Connection(broker, _CONNECT_SECONDS, tls_context(broker, options.tls), sender)
+        connection = Connection(servers, _CONNECT_SECONDS, tls_context(servers.current, options.tls), sender)
         owned.callback(connection.close)
         wire = PipelinedConnection(connection, options.delivery_seconds)
         delivery = TaskProducer(client, wire, who, options.delivery_seconds, whose)

@@ -24,6 +24,7 @@ from goqueue.errors import (
 
 if TYPE_CHECKING:
     from goqueue.client import AsyncReader, Message
+    from goqueue.client.address import Address
     from goqueue.client.admin_requests import GroupDetails
     from goqueue.client.tls import TlsOptions
 
@@ -339,10 +340,10 @@ def connect(
     """Create a service for the broker at an address."""
     from goqueue.client import AsyncClient, address  # noqa: PLC0415 - tests of the service itself need neither
 
-    place = address.parse(server)
+    places = address.parse_all(server)
     seconds = min(timeout, ANSWER_SECONDS)
 
-    async def probe() -> str | None:
+    async def reason(place: "Address") -> str | None:
         try:
             async with asyncio.timeout(seconds):
                 _, writer = await asyncio.open_connection(place.host, place.port)
@@ -353,6 +354,11 @@ def connect(
         writer.close()
         return None
 
-    return Service(
-        AsyncClient(server, seconds, api_key=api_key, tenant=tenant or "", tls=tls), str(place), SystemClock(), probe
-    )
+    async def probe() -> str | None:
+        """Return why none of the addresses can be reached, in their order."""
+        found = await asyncio.gather(*map(reason, places))
+        said = [one for one in found if one is not None]
+        return ", ".join(said) if len(said) == len(found) else None
+
+    client = AsyncClient(server, seconds, api_key=api_key, tenant=tenant or "", tls=tls)
+    return Service(client, ",".join(map(str, places)), SystemClock(), probe)
