@@ -46,7 +46,21 @@ class Register(Struct, frozen=True, array_like=True, tag="register"):
     version: str
 
 
-PeerMessage = Hello | Formed | Ping | Leaving | Register | RaftMessage
+class Renew(Struct, frozen=True, array_like=True, tag="renew"):
+    """Asks the controller whether the sender may go on to answer as the leader of its partitions."""
+
+    sent_ns: int
+    """By the monotonic clock of the sender, which counts the lease from then."""
+
+
+class Renewed(Struct, frozen=True, array_like=True, tag="renewed"):
+    """The sender is the controller, and has not fenced the receiver."""
+
+    sent_ns: int
+    """As in the question."""
+
+
+PeerMessage = Hello | Formed | Ping | Leaving | Register | Renew | Renewed | RaftMessage
 
 _decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
 _encoder = msgspec.msgpack.Encoder()

@@ -338,9 +338,11 @@ class Runtime:
             self.refuse_while_stopping()
         leadership = partition.leadership
         if leadership is not None:
-            leadership.refuse_unless_leader()
             if level is CommitLevel.COMMITTED:
+                leadership.refuse_unless_leading()
                 leadership.refuse_unless_enough()
+            else:
+                leadership.refuse_unless_leader()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
             raise BrokerOverloaded(
                 f"{format_size(self.in_flight_bytes)} are being written, which is the limit of bytes in flight",

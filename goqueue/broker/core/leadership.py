@@ -58,6 +58,11 @@ class Leadership:
         if not (self.is_leading and self._has_lease()):
             raise self.refusal()
 
+    def refuse_unless_leading(self) -> None:
+        """Raise if this node does not lead, as far as it knows: enough for what its followers have to confirm."""
+        if not self.is_leading:
+            raise self.refusal()
+
     @property
     def knows_end(self) -> bool:
         """True if the high watermark here is that of the partition, so that no reader can have seen more."""

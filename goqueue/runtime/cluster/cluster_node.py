@@ -35,7 +35,7 @@ from goqueue.cluster.messages import (
 )
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeLeft, NodeRegistered, encode_cluster_record
 from goqueue.cluster.partitions import PartitionId
-from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register
+from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register, Renew, Renewed
 from goqueue.cluster.raft import Raft
 from goqueue.errors import ControllerUnavailable, GoQueueError
 from goqueue.events import Signal
@@ -46,7 +46,8 @@ from goqueue.runtime.cluster.notes import NodeNotes
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerFailure
-from goqueue.runtime.cluster.proposals import Proposals
+from goqueue.runtime.cluster.proposals import Proposals, forget
+from goqueue.runtime.cluster.serving_lease import ServingLease
 from goqueue.runtime.runtime import Runtime
 
 _log = logging.getLogger("goqueue.cluster")
@@ -69,6 +70,7 @@ class ClusterNode:
         """Why this node takes no part any more: its disk refused."""
         self.network: PeerNetwork
         self.membership = Membership(settings.membership, settings.node, settings.peers)
+        self.lease = ServingLease(self)
         self.events: deque[tuple[int, EventKind, str]] = deque(maxlen=CLUSTER_EVENTS)
         """Time, kind and node of the latest events."""
         self.controller_changes = 0
@@ -201,6 +203,7 @@ class ClusterNode:
             self._adopt(note)
 
     def _ended(self, link: PeerLink) -> None:
+        self.lease.ended(link.node)
         if self.raft is not None:
             self.raft.drop_observer(link.hello.identity)
 
@@ -216,6 +219,8 @@ class ClusterNode:
                 pass
             case Formed():
                 self._meet(message.cluster_id, message.voters)
+            case Renew() | Renewed():
+                self.lease.received(link, message)
             case Leaving():
                 self.membership.leaves(link.node)
             case Register():
@@ -361,6 +366,7 @@ class ClusterNode:
             for link in self.network.links.values():
                 link.send(Ping())
         self._register_self(now)
+        self.lease.renew()
         self._ticks = self._loop.call_later(_TICK_SECONDS, self._tick)
 
     # --- records ---
@@ -387,7 +393,7 @@ class ClusterNode:
         """Record what the cluster is, with the first controller."""
         if self.raft is not None and self.raft.is_controller and not self.log.state.cluster_id and not self._proposals:
             now_ns = self._runtime.clock.now_ns()
-            _forget(self.propose(ClusterCreated(self.note.cluster_id, self.note.voters, now_ns)))
+            forget(self.propose(ClusterCreated(self.note.cluster_id, self.note.voters, now_ns)))
 
     def _register_self(self, now: int) -> None:
         """Have this process recorded, unless it is."""
@@ -409,7 +415,7 @@ class ClusterNode:
     def _register(self, node: NodeIdentity, asked: Register) -> None:
         if self.raft is None or not self.raft.is_controller or not self.log.state.cluster_id:
             return  # it asks again
-        _forget(self.register(node, **asdict(asked)))
+        forget(self.register(node, **asdict(asked)))
 
     def register(
         self, node: NodeIdentity, *, incarnation: str, client_address: str, peer_address: str, version: str
@@ -438,8 +444,3 @@ class ClusterNode:
     def _note_event(self, kind: EventKind, node: str) -> None:
         self.events.append((self._runtime.clock.now_ns(), kind, node))
         _log.log(logging.WARNING if kind in ("died", "suspected") else logging.INFO, "node %s: %s", node, kind)
-
-
-def _forget(answer: "asyncio.Future[int]") -> None:
-    """Let the result go: it is tried again until its record is there."""
-    answer.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -39,3 +39,8 @@ class Proposals:
                         hint="look at `goqueue-cli cluster nodes`, and try again if it is missing",
                     )
                 )
+
+
+def forget(answer: "asyncio.Future[int]") -> None:
+    """Let the result go: it is tried again until its record is there."""
+    answer.add_done_callback(lambda done: done.cancelled() or done.exception())
