@@ -117,6 +117,10 @@ class TraceNotFound(CallerError):
     """Nothing is known of a message with this trace id, or at this position."""
 
 
+class ElectionRefused(CallerError):
+    """The partition cannot get the leader that was asked for."""
+
+
 class EndpointNotFound(CallerError):
     """No endpoint has this path."""
 
@@ -151,6 +155,10 @@ class GroupNotFound(CallerError):
 
 class HostNotAllowed(CallerError):
     """The Host header does not name this broker, as in a DNS rebinding attack by a web page."""
+
+
+class IsrChangeRefused(CallerError):
+    """The controller refuses a change of the ISR; `details["reason"]` names what does not fit."""
 
 
 class KeysWouldMove(CallerError):

@@ -87,6 +87,7 @@ CLUSTER_ELECTION_SECONDS = 1.0  # at least, without a controller
 CLUSTER_REPLICAS = 3
 CLUSTER_REPLICAS_MAX = 7
 CLUSTER_MIN_ISR = 2
+CLUSTER_CHANGES_AT_ONCE = 500  # partitions in one record of the cluster's log
 CLUSTER_SESSION_SECONDS = 1.5  # of silence, until the controller fences a node
 CLUSTER_REPLICA_LAG_SECONDS = 1.0
 CLUSTER_SECRET_CHARACTERS_MIN = 16

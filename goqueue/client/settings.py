@@ -30,3 +30,5 @@ class TopicSettings(GroupSettings, total=False):
     value_subject: Literal["topic", "record", "topic-record"]
     key_validation: Literal["none", "id", "payload"]
     key_subject: Literal["topic", "record", "topic-record"]
+    replication_factor: int | None
+    min_isr: int | None

@@ -149,6 +149,7 @@ class ClusterState:
         other.cluster_id, other.voters, other.feature_level = self.cluster_id, self.voters, self.feature_level
         other.nodes, other.fenced = dict(self.nodes), dict(self.fenced)
         other.deleted, other.partitions = set(self.deleted), dict(self.partitions)
+        other.catalog.nodes = self.catalog.nodes
         for record in self.catalog.records():
             other.catalog.apply(record)
         return other
@@ -165,8 +166,10 @@ class ClusterState:
             case NodeRegistered():
                 self.nodes[record.node] = record, offset
                 self.fenced.pop(record.node, None)
+                self.catalog.nodes = max(1, len(self.nodes))
             case NodeLeft():
                 self.nodes.pop(record.node, None)
+                self.catalog.nodes = max(1, len(self.nodes))
                 self.fenced.pop(record.node, None)
             case NodeFenced():
                 self.fenced[record.node] = record

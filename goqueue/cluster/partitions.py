@@ -38,18 +38,28 @@ class PartitionState(Struct, frozen=True, omit_defaults=True):
     """The high watermark moves only while so many replicas are in sync."""
     elr: tuple[str, ...] = ()
     """Eligible leader replicas: not in sync, and with all that is committed. Empty while the ISR has `min_isr`."""
+    unclean_epoch: int = 0
+    """The latest leader epoch that began with a replica that may lack committed messages; 0 if none did. Only then
+    followers cut back what they know to be committed.
+    """
 
     def next(
-        self, *, leader: str, isr: Iterable[str], elr: Iterable[str], min_isr: int | None = None
+        self,
+        *,
+        leader: str,
+        isr: Iterable[str],
+        elr: Iterable[str] = (),
+        min_isr: int | None = None,
+        is_new: bool = False,
     ) -> "PartitionState":
-        """Return the state that follows. A leader that stays keeps its epoch."""
+        """Return the state that follows. A leader that stays keeps its epoch, unless its process `is_new`."""
         least = self.min_isr if min_isr is None else min_isr
         in_sync = self.ordered(isr)
         eligible = () if len(in_sync) >= least else tuple(one for one in self.ordered(elr) if one not in in_sync)
         return replace(
             self,
             leader=leader,
-            leader_epoch=self.leader_epoch + (leader != self.leader),
+            leader_epoch=self.leader_epoch + (is_new or leader != self.leader),
             partition_epoch=self.partition_epoch + 1,
             isr=in_sync,
             min_isr=least,

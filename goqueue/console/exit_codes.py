@@ -44,6 +44,8 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.DelayedAmbiguous: NOT_FOUND,
     errors.DelayedNotFound: NOT_FOUND,
     errors.DelayedNotPending: NOT_FOUND,
+    errors.ElectionRefused: NOT_FOUND,
+    errors.IsrChangeRefused: NOT_FOUND,
     errors.EndpointNotFound: NOT_FOUND,
     errors.GroupFull: NOT_FOUND,
     errors.GroupMismatch: NOT_FOUND,

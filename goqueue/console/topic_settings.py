@@ -50,6 +50,8 @@ TOPIC_SETTINGS: dict[str, tuple[str, ...]] = {
     "value_subject": ("topic", "record", "topic-record"),
     "key_validation": ("none", "id", "payload"),
     "key_subject": ("topic", "record", "topic-record"),
+    "replication_factor": (),
+    "min_isr": (),
 }
 """Settings with their values, where these are few, for completion only: the broker may know others."""
 

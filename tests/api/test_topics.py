@@ -28,6 +28,8 @@ DEFAULTS = {
     "value_subject": "topic",
     "key_validation": "none",
     "key_subject": "topic",
+    "replication_factor": None,
+    "min_isr": None,
 }
 
 
@@ -52,6 +54,8 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
         "value_subject": "record",
         "key_validation": "id",
         "key_subject": "topic-record",
+        "replication_factor": 1,
+        "min_isr": 1,
     }
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True, "operation": 1})

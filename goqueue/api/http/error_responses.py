@@ -32,8 +32,10 @@ _STATUS: dict[type[GoQueueError], int] = {
         409: (
             errors.AlertsOff, errors.BackupCancelled, errors.BackupsBusy, errors.BackupsOff, errors.Behind,
             errors.ClusterOff,
-            errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
-            errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeyExists, errors.KeysWouldMove,
+            errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.ElectionRefused,
+            errors.GenerationStale,
+            errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.IsrChangeRefused,
+            errors.KeyExists, errors.KeysWouldMove,
             errors.CertificateInvalid, errors.LastAdministrator, errors.LeaseExpired,
             errors.LogExists, errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated,
             errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.RoleExists,

@@ -13,6 +13,7 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.delivery_settings import check_delivery_settings
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.producers import unknown_producer_id
+from goqueue.broker.core.replication_settings import check_replication
 from goqueue.broker.core.splits import Split, Splits, check_partition_count, plan_splits
 from goqueue.broker.core.topic import TopicSettings, TopicSpec, check_new_topic_name
 from goqueue.broker.core.work import Callback
@@ -112,6 +113,8 @@ class Catalog:
     """The state of all topics. Its owner makes decisions durable before it answers."""
 
     def __init__(self) -> None:
+        self.nodes = 1
+        """The number of nodes that can have replicas."""
         self.clear()
 
     def clear(self) -> None:
@@ -131,17 +134,18 @@ class Catalog:
             raise TopicExists(
                 f"topic {quoted(spec.name)} exists already", hint="use it, or choose another name", topic=spec.name
             )
-        self._check_delivery(spec.name, spec.settings)
+        self._check_settings(spec.name, spec.settings)
         return TopicCreated(spec.name, spec.partitions, spec.settings, now_ns)
 
     def alter_topic(self, name: str, changes: dict[str, Any]) -> TopicAltered:
         topic = self.topic(name)
         settings = msgspec.structs.replace(topic.settings, **changes)
-        self._check_delivery(name, settings)
+        self._check_settings(name, settings)
         return _altered(topic, settings=settings)
 
-    def _check_delivery(self, name: str, settings: TopicSettings) -> None:
-        """Raise unless the delivery settings fit together, and the dead letters come to an end."""
+    def _check_settings(self, name: str, settings: TopicSettings) -> None:
+        """Raise unless the settings fit together and to the nodes, and the dead letters come to an end."""
+        check_replication(settings, self.nodes)
         check_delivery_settings(settings.delivery(), name)
         chain, target = [name], settings.dead_letter_topic
         while target in self.topics and len(chain) <= len(self.topics):

@@ -21,6 +21,7 @@ from goqueue.broker.core.validation_settings import Validation, validation_rules
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
+    CLUSTER_REPLICAS_MAX,
     DELAY_EXPIRY_SECONDS_MIN,
     DELAY_SECONDS_MAX,
     LANE_BOOST_SECONDS,
@@ -161,6 +162,18 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     key_subject: Annotated[
         SubjectNaming, msgspec.Meta(description="The subject with the schemas of keys; `topic` means `TOPIC-key`.")
     ] = "topic"
+
+    replication_factor: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=CLUSTER_REPLICAS_MAX)] | None,
+        msgspec.Meta(
+            description="How many nodes of a cluster have each partition; null: the cluster's setting. It stays as it "
+            "was created."
+        ),
+    ] = None
+    min_isr: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=CLUSTER_REPLICAS_MAX)] | None,
+        msgspec.Meta(description="How many replicas must have a message until it is committed; null: the cluster's."),
+    ] = None
 
     def delivery(self) -> DeliverySettings:
         return DeliverySettings(**{name: getattr(self, name) for name in DELIVERY_FIELDS})

@@ -1,0 +1,359 @@
+"""The decisions of the controller about topics, replicas and leaders.
+
+A decision returns the records that make it so, or raises and changes nothing. It looks at the state of all records that
+are committed or appended by this controller; its owner appends the records in one piece, in their order, and applies
+them to this state at once. If the controller ends, only the first of them may be committed, which is harmless:
+partitions move before their node is fenced or registered, and `complete` makes what a topic lacks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import ValidationError, convert, to_builtins
+
+from goqueue.broker.core.catalog import TopicCreated
+from goqueue.broker.core.topic import TopicSettings, TopicSpec
+from goqueue.cluster.controller_requests import (
+    AdoptTopics,
+    AlterTopic,
+    ControllerRequest,
+    CreateTopic,
+    DecideSplits,
+    DeleteTopic,
+    ElectLeader,
+    ScaleTopic,
+    StopNode,
+)
+from goqueue.cluster.elections import (
+    Verdict,
+    find_leader,
+    lead_unclean,
+    lead_with,
+    remove_replica,
+    restart_replica,
+)
+from goqueue.cluster.metadata import (
+    CatalogChanged,
+    ClusterRecord,
+    ClusterState,
+    FeatureLevelRaised,
+    NodeFenced,
+    NodeLeft,
+    NodeRegistered,
+    NodeUnfenced,
+    PartitionsChanged,
+)
+from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.placement import NodePlaces
+from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
+from goqueue.errors import ElectionRefused, IsrChangeRefused, NodeNotFound, RequestInvalid, TopicNotFound
+from goqueue.limits import CLUSTER_CHANGES_AT_ONCE
+from goqueue.quantities import quoted
+
+Records = list[ClusterRecord]
+_Change = tuple[PartitionId, PartitionState]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """The defaults of topics that do not set their own."""
+
+    replication_factor: int
+    min_isr: int
+
+
+class Controller:
+    """The rules over one state, which the owner changes by the records that it appends."""
+
+    def __init__(self, state: ClusterState, settings: ControllerSettings) -> None:
+        self.state = state
+        self._settings = settings
+        self._last_id = max((*state.deleted, *(topic.created_ns for topic in state.topics.values())), default=0)
+
+    def is_up(self, node: str) -> bool:
+        return node in self.state.nodes and node not in self.state.fenced
+
+    def decide(self, request: ControllerRequest, now_ns: int) -> Records:
+        """Return the records that do what a node asks for."""
+        if isinstance(request, CreateTopic):
+            return self.create_topic(request, now_ns)
+        decisions: dict[type, Callable[[Any], Records]] = {
+            AlterTopic: self.alter_topic,
+            DeleteTopic: self.delete_topic,
+            ScaleTopic: self.scale_topic,
+            DecideSplits: self.decide_splits,
+            AdoptTopics: self.adopt_topics,
+            IsrChange: self.change_isr,
+            ResignLeadership: self.resign,
+            ElectLeader: self.elect,
+            StopNode: self.stop_node,
+        }
+        return decisions[type(request)](request)
+
+    # --- topics ---
+
+    def create_topic(self, request: CreateTopic, now_ns: int) -> Records:
+        spec = TopicSpec(name=request.name, partitions=request.partitions, settings=request.settings)
+        topic = self.state.catalog.create_topic(spec, max(now_ns, self._last_id + 1))
+        self._last_id = topic.created_ns
+        return [CatalogChanged(topic), *self._placed(topic, range(topic.partitions))]
+
+    def alter_topic(self, request: AlterTopic) -> Records:
+        before = self.state.catalog.topic(request.name)
+        topic = self.state.catalog.alter_topic(request.name, _typed(request.changes, before.settings))
+        if topic.settings.replication_factor != before.settings.replication_factor:
+            raise RequestInvalid(
+                f"topic {quoted(request.name)} keeps the number of replicas that it was created with",
+                hint="create another topic with the replication_factor that you need",
+                problems=[],
+            )
+        if topic.settings.min_isr == before.settings.min_isr:
+            return [CatalogChanged(topic)]
+        changed = (
+            (number, state.next(leader=state.leader, isr=state.isr, elr=state.elr, min_isr=least))
+            for number, state in self._partitions_of(topic)
+            if (least := self._min_isr(topic.settings, state.replicas)) != state.min_isr
+        )
+        return [*_in_pieces(changed), CatalogChanged(topic)]
+
+    def delete_topic(self, request: DeleteTopic) -> Records:
+        return [CatalogChanged(self.state.catalog.delete_topic(request.name))]
+
+    def scale_topic(self, request: ScaleTopic) -> Records:
+        before = self.state.catalog.topic(request.name)
+        topic = self.state.catalog.scale_topic(
+            request.name, request.partitions, accept_key_moves=request.accept_key_moves, is_empty=request.is_empty
+        )
+        return [CatalogChanged(topic), *self._placed(topic, range(before.partitions, topic.partitions))]
+
+    def decide_splits(self, request: DecideSplits) -> Records:
+        topic = next((one for one in self.state.topics.values() if one.created_ns == request.topic_id), None)
+        if topic is None:
+            return []
+        news = {
+            number: split
+            for number, split in request.splits.items()
+            if number in topic.splits and not topic.splits[number].is_decided and split.is_decided
+        }
+        return [CatalogChanged(self.state.catalog.decide_splits(topic.name, news))] if news else []
+
+    def adopt_topics(self, request: AdoptTopics) -> Records:
+        """Record topics that a node had before the cluster. Where a name is taken, the node keeps its own."""
+        if not self.is_up(request.node):
+            return []
+        records: Records = []
+        names, ids = set(self.state.topics), {topic.created_ns for topic in self.state.topics.values()}
+        for topic in request.topics:
+            if topic.name in names or topic.created_ns in ids or topic.created_ns in self.state.deleted:
+                continue
+            names.add(topic.name)
+            ids.add(topic.created_ns)
+            self._last_id = max(self._last_id, topic.created_ns)
+            state = PartitionState((request.node,), request.node, 1, 1, (request.node,))
+            changes = [(PartitionId(topic.created_ns, number), state) for number in range(topic.partitions)]
+            records += [CatalogChanged(_as_created(topic)), *_in_pieces(changes)]
+        return records
+
+    def complete(self) -> Records:
+        """Return what an earlier controller did not come to: replicas of its topics, and leaders."""
+        known = self.state.partitions
+        records: Records = []
+        for topic in self.state.topics.values():
+            missing = [one for one in range(topic.partitions) if PartitionId(topic.created_ns, one) not in known]
+            records += self._placed(topic, missing)
+        return [*records, *_in_pieces(self._changes(lambda _, state: find_leader(state, self.is_up)))]
+
+    def _placed(self, topic: TopicCreated, numbers: Iterable[int]) -> Records:
+        wanted = list(numbers)
+        if not wanted:
+            return []
+        nodes = self.state.nodes
+        up = frozenset(node for node in nodes if self.is_up(node))
+        places = NodePlaces({node: registered.rack for node, (registered, _) in nodes.items()}, up)
+        places.count(self.state.partitions.values())
+        count = min(topic.settings.replication_factor or self._settings.replication_factor, len(nodes))
+        changes: list[_Change] = []
+        for number in wanted:
+            replicas = places.place(count)
+            isr = tuple(one for one in replicas if one in up)
+            leader = isr[0] if isr else ""
+            least = self._min_isr(topic.settings, replicas)
+            changes.append((PartitionId(topic.created_ns, number), PartitionState(replicas, leader, 1, 1, isr, least)))
+        return list(_in_pieces(changes))
+
+    def _min_isr(self, settings: TopicSettings, replicas: tuple[str, ...]) -> int:
+        return min(settings.min_isr or self._settings.min_isr, len(replicas))
+
+    def _partitions_of(self, topic: TopicCreated) -> Iterator[_Change]:
+        for number in range(topic.partitions):
+            partition = PartitionId(topic.created_ns, number)
+            if partition in self.state.partitions:
+                yield partition, self.state.partitions[partition]
+
+    # --- replicas ---
+
+    def change_isr(self, request: IsrChange) -> Records:
+        state = self._partition(request.log)
+        nodes = {node for node, _ in request.isr}
+        if request.leader != state.leader or request.leader_epoch != state.leader_epoch:
+            leader = state.leader or "no node"
+            raise _refused(request, "leader_epoch", f"{leader} leads it in epoch {state.leader_epoch}")
+        if request.partition_epoch != state.partition_epoch:
+            raise _refused(request, "partition_epoch", f"its partition_epoch is {state.partition_epoch}")
+        if state.leader not in nodes:
+            raise _refused(request, "leader", "the leader itself is not in it")
+        for node, broker_epoch in request.isr:
+            if node not in state.replicas:
+                raise _refused(request, "replica", f"node {node} has no replica of it")
+            if not self.is_up(node):
+                raise _refused(request, "fenced", f"node {node} is fenced, stopping or unknown")
+            current = self.state.nodes[node][1]
+            if broker_epoch != current and (broker_epoch or node not in state.isr):
+                raise _refused(request, "broker_epoch", f"the process of node {node} is that of {current} now")
+        if nodes == set(state.isr):
+            return []
+        following = state.next(leader=state.leader, isr=nodes, elr={*state.elr, *state.isr})
+        return [PartitionsChanged(((request.log, following),))]
+
+    def resign(self, request: ResignLeadership) -> Records:
+        state = self._partition(request.log)
+        if request.leader != state.leader or request.leader_epoch != state.leader_epoch:
+            return []
+        following = remove_replica(state, request.leader, self.is_up)
+        return [] if following is None else [PartitionsChanged(((request.log, following),))]
+
+    def elect(self, request: ElectLeader) -> Records:
+        state = self._partition(request.log)
+        node = request.node or state.replicas[0]
+        if node not in state.replicas:
+            raise ElectionRefused(f"node {node} has no replica of it", hint=f"one of {', '.join(state.replicas)}")
+        if not self.is_up(node):
+            raise ElectionRefused(f"node {node} is not there", hint="start it first")
+        if node == state.leader:
+            return []
+        if node in state.isr:
+            return [PartitionsChanged(((request.log, lead_with(state, node)),))]
+        if not request.is_unclean:
+            raise ElectionRefused(
+                f"node {node} is not in sync, so committed messages could be lost",
+                hint="an unclean election accepts that: its plan says what each replica has",
+            )
+        if state.leader:
+            raise ElectionRefused(f"node {state.leader} leads it, so nothing needs to be lost")
+        return [PartitionsChanged(((request.log, lead_unclean(state, node)),))]
+
+    def return_leaders(self, is_settled: Callable[[str], bool], count_max: int) -> Records:
+        """Give partitions back to their preferred leaders, where these are in sync and settled."""
+        changes: list[_Change] = []
+        for partition, state in self.state.partitions.items():
+            first = state.replicas[0]
+            if state.leader not in ("", first) and first in state.isr and self.is_up(first) and is_settled(first):
+                changes.append((partition, lead_with(state, first)))
+                if len(changes) == count_max:
+                    break
+        return list(_in_pieces(changes))
+
+    def _partition(self, partition: PartitionId) -> PartitionState:
+        try:
+            return self.state.partitions[partition]
+        except KeyError:
+            raise TopicNotFound(
+                f"the cluster has no partition {partition.partition} of a topic with the id {partition.topic_id}"
+            ) from None
+
+    # --- nodes ---
+
+    def register(self, record: NodeRegistered, damaged: Iterable[PartitionId], *, is_whole: bool) -> Records:
+        """Record a process of a node, which says which of its logs have lost something.
+
+        `is_whole`: its own catalog has lost nothing, so what it does not list is intact or was never there.
+        """
+        node, lost = record.node, set(damaged)
+        before = self.state.nodes.get(node)
+        is_same_disk = is_whole and before is not None and before[0].directory == record.directory
+
+        def verdict(partition: PartitionId) -> Verdict:
+            return "missing" if not is_same_disk else "damaged" if partition in lost else "intact"
+
+        changes = self._changes(
+            lambda partition, state: restart_replica(
+                state, node, verdict(partition), lambda one: one == node or self.is_up(one)
+            )
+        )
+        return [*_in_pieces(changes), record, *self._raised_level(record)]
+
+    def _raised_level(self, record: NodeRegistered) -> Records:
+        """Return the next feature level once all voters are registered and all nodes know it."""
+        levels = {node: one.feature_level for node, (one, _) in self.state.nodes.items()}
+        levels[record.node] = record.feature_level
+        if any(voter.node not in levels for voter in self.state.voters):
+            return []
+        level = min(levels.values())
+        return [FeatureLevelRaised(level)] if level > self.state.feature_level else []
+
+    def fence(self, node: str, *, is_stopping: bool = False) -> Records:
+        """Take everything from a node that is gone or silent, or that stops."""
+        found = self.state.nodes.get(node)
+        fenced = self.state.fenced.get(node)
+        if found is None or (fenced is not None and fenced.is_stopping >= is_stopping):
+            return []
+        changes = self._changes(lambda _, state: remove_replica(state, node, self.is_up))
+        return [*_in_pieces(changes), NodeFenced(node, found[1], is_stopping)]
+
+    def stop_node(self, request: StopNode) -> Records:
+        found = self.state.nodes.get(request.node)
+        if found is None or found[1] != request.broker_epoch:
+            raise NodeNotFound(f"the cluster has no process {request.broker_epoch} of node {quoted(request.node)}")
+        return self.fence(request.node, is_stopping=True)
+
+    def unfence(self, node: str) -> Records:
+        """Let a process lead and be in sync again."""
+        fenced = self.state.fenced.get(node)
+        if fenced is None or fenced.is_stopping:
+            return []
+        changes = self._changes(
+            lambda _, state: (
+                find_leader(state, lambda one: one == node or self.is_up(one)) if node in state.elr else None
+            )
+        )
+        return [NodeUnfenced(node, fenced.broker_epoch), *_in_pieces(changes)]
+
+    def remove(self, node: str, now_ns: int) -> Records:
+        """Take a node out of the list."""
+        return [*self.fence(node, is_stopping=True), NodeLeft(node, now_ns)]
+
+    def _changes(self, change: Callable[[PartitionId, PartitionState], PartitionState | None]) -> Iterator[_Change]:
+        for partition, state in self.state.partitions.items():
+            following = change(partition, state)
+            if following is not None:
+                yield partition, following
+
+
+def _in_pieces(changes: Iterable[_Change]) -> Iterator[PartitionsChanged]:
+    found = list(changes)
+    for first in range(0, len(found), CLUSTER_CHANGES_AT_ONCE):
+        yield PartitionsChanged(tuple(found[first : first + CLUSTER_CHANGES_AT_ONCE]))
+
+
+def _typed(changes: dict[str, Any], before: TopicSettings) -> dict[str, Any]:
+    """Return changed settings as the types that a topic has; they came as MessagePack."""
+    try:
+        settings = convert({**to_builtins(before), **changes}, TopicSettings)
+    except ValidationError as error:
+        raise RequestInvalid(f"the settings cannot be read: {error}", problems=[]) from None
+    return {name: getattr(settings, name) for name in changes}
+
+
+def _as_created(topic: TopicCreated) -> TopicCreated:
+    """Return a node's record of a topic without what is about its own files."""
+    return TopicCreated(topic.name, topic.partitions, topic.settings, topic.created_ns, splits=topic.splits)
+
+
+def _refused(request: IsrChange, reason: str, sentence: str) -> IsrChangeRefused:
+    nodes = ", ".join(node for node, _ in request.isr)
+    return IsrChangeRefused(
+        f"the ISR of partition {request.log.partition} cannot become {nodes}: {sentence}",
+        hint="look at its state again",
+        reason=reason,
+    )
