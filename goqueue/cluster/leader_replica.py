@@ -65,6 +65,7 @@ class AskController:
     """Send a request to the controller."""
 
     request: IsrChange | ResignLeadership
+    attempt: int = 1
 
 
 @dataclass(slots=True)
@@ -234,12 +235,13 @@ class LeaderReplica:
         self._meet_replicas()
         self._advance()
 
-    def refused(self, *, is_final: bool) -> None:
-        """The controller has refused a change of the ISR.
+    def refused(self, attempt: int, *, is_final: bool) -> None:
+        """The controller has refused an attempt to change the ISR.
 
-        It is not final if the state has changed since: an earlier attempt may have been accepted.
+        It is not final if the state has changed since: an earlier attempt may have been accepted. Only the latest
+        attempt tells: another controller may have accepted it when the refusal of an earlier one arrives.
         """
-        if is_final and self._attempts == 1:
+        if is_final and attempt == self._attempts:
             self._asked = None
             self._advance()
 
@@ -315,7 +317,7 @@ class LeaderReplica:
     def _ask(self, change: IsrChange, now_ns: int) -> None:
         self._asked_ns = now_ns
         self._attempts += 1
-        self.effects.append(AskController(change))
+        self.effects.append(AskController(change, self._attempts))
 
     def __repr__(self) -> str:
         ends = ", ".join(f"{node} {follower.match}" for node, follower in self.followers.items())

@@ -130,12 +130,12 @@ def test_replica_that_was_asked_for_counts_from_then_on() -> None:
     exchange(one, two)
 
     assert core.high_watermark == 1
-    core.refused(is_final=True)
+    core.refused(1, is_final=True)
 
     assert core.high_watermark == 2
 
 
-def test_refusal_after_a_repeated_request_is_not_believed() -> None:
+def test_refusal_of_an_earlier_attempt_is_not_believed() -> None:
     one, two, _three = cluster()
     core = leader_of(one)
     core.changed(state("n1", 1, ("n1", "n2"), version=2))
@@ -143,12 +143,29 @@ def test_refusal_after_a_repeated_request_is_not_believed() -> None:
     one.publish("a")
     one.sync()
     exchange(one, two)
-    core.refused(is_final=True)
+    core.refused(1, is_final=True)
 
-    assert core.high_watermark == 1  # the first request may have been accepted
+    assert core.high_watermark == 1  # a later attempt may have been accepted
     core.changed(state("n1", 1, ("n1", "n2"), version=3))
 
     assert core.high_watermark == 2
+
+
+def test_process_that_started_anew_is_asked_for_after_the_request_for_its_predecessor_is_refused() -> None:
+    one, _two, three = cluster()
+    core = leader_of(one)
+    core.changed(state("n1", 1, ("n1", "n2"), version=2))
+    attempts = len(run(core, 0, 3 * SECOND))
+    assert attempts > 1
+    core.disconnected("n3")
+    follower = three.follow("n1", 1)
+    follower.broker_epoch = 7
+    exchange(one, three)
+
+    core.refused(attempts, is_final=True)
+
+    later = run(core, 3 * SECOND, 6 * SECOND)
+    assert ("n3", 7) in later[0].isr
 
 
 def test_replica_that_returns_and_lags_again_has_to_keep_up_for_longer() -> None:
