@@ -89,6 +89,10 @@ class SteadyClock:
         self._clock = clock
         self._ahead_ns = max(clock.now_ns(), least_ns) - clock.monotonic_ns()
 
+    def pass_by(self, least_ns: int) -> None:
+        """Go on from this time, if it is later than now: it is known to have passed."""
+        self._ahead_ns = max(self._ahead_ns, least_ns - self._clock.monotonic_ns())
+
     def now_ns(self) -> int:
         return self._clock.monotonic_ns() + self._ahead_ns
 

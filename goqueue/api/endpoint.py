@@ -19,6 +19,7 @@ from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
 from goqueue.api.permissions import OPEN, Permission
+from goqueue.broker import internal_topics
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
@@ -202,12 +203,16 @@ class ApiContext:
 
     def refuse_unreplicated(self, what: str) -> None:
         """Refuse what only one node of a cluster would know."""
-        if self.cluster is not None and has_other_nodes(self.cluster):
+        if self.cluster is not None and has_other_nodes(self.cluster) and not self._is_replicated(what):
             raise NotInCluster(
                 f"a cluster of several nodes does not serve {what} yet: their log is not replicated",
                 hint="use a broker that runs alone for them",
                 what=what,
             )
+
+    def _is_replicated(self, what: str) -> bool:
+        """True if the cluster has decided where the log of these is."""
+        return what == "groups" and self.cluster is not None and internal_topics.GROUPS in self.cluster.log.state.topics
 
     @property
     def authenticates(self) -> bool:

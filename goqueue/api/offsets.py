@@ -20,7 +20,11 @@ from goqueue.api.operations import OperationId, author_of
 from goqueue.api.problems import invalid
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.groups.offsets import ResetOptions, ResetTarget
+from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
+
+_CATCH_UP_SECONDS = 2.0
+"""For a follower to hear of the leader's high watermark; usually a millisecond."""
 
 
 class OffsetsQuery(Struct, forbid_unknown_fields=True):
@@ -100,6 +104,8 @@ async def commit(call: ApiCall, body: CommitOffsetsRequest) -> CommitOffsetsResp
         call.access.require("read", "topic", topic)
     offsets = call.runtime.broker.groups.of(name).offsets
     wanted = offsets_by_ref(body.offsets)
+    for ref, offset in wanted.items():
+        await _catch_up(call, ref, offset)
     await call.runtime.ask(partial(offsets.commit, name, body.member_id, body.generation, wanted))
     now = offsets.committed(name)
     return CommitOffsetsResponse(True, _shown({topic: now.get(topic, {}) for topic in body.offsets}))
@@ -111,6 +117,9 @@ async def reset(call: ApiCall, body: ResetOffsetsRequest) -> ResetOffsetsRespons
     name, groups = call.parameters["group"], call.runtime.broker.groups
     chosen = None if body.partitions is None else tuple(dict.fromkeys(body.partitions))
     options = ResetOptions(body.topic, body.to, _value(body), chosen, body.dry_run)
+    if body.offset is not None:
+        for number in chosen or ():
+            await _catch_up(call, PartitionRef(body.topic, number), body.offset)
     is_new = groups.group(name) is None
     changes = call.runtime.broker.changes
     work = changes.reset_offsets(author_of(call), name, options, body.operation)
@@ -124,6 +133,16 @@ async def reset(call: ApiCall, body: ResetOffsetsRequest) -> ResetOffsetsRespons
         is_new and not body.dry_run,
         operation,
     )
+
+
+async def _catch_up(call: ApiCall, ref: PartitionRef, offset: int) -> None:
+    """Wait until the replica here has come to an offset that the leader has shown. Raises Behind."""
+    try:
+        partition = call.runtime.broker.topic(ref.topic).partition(ref.partition)
+    except GoQueueError:  # which is told when the offset is committed
+        return
+    if partition.leadership is not None and not partition.leadership.knows_end:
+        await call.runtime.reader.reach(partition, offset, _CATCH_UP_SECONDS)
 
 
 def _value(body: ResetOffsetsRequest) -> int:

@@ -30,6 +30,7 @@ from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.clock import NANOSECONDS, Clock
+from goqueue.cluster.metadata import FEATURE_LEVEL
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
 from goqueue.limits import RPC_CONNECTIONS, SECURITY_TICK_SECONDS, TLS_HANDSHAKES
@@ -45,6 +46,8 @@ from goqueue.runtime.backup_schedule import BackupSchedule
 from goqueue.runtime.cluster.cluster_facts import cluster_metrics
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.cluster_settings import cluster_settings
+from goqueue.runtime.cluster.copy_exchange import CopyExchange
+from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.history_sampler import HistorySampler
@@ -118,6 +121,7 @@ class BrokerService:
         self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
         self._teller: asyncio.Task[None] | None = None
+        self._coordinators: LeaderShards | None = None
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
 
@@ -159,6 +163,11 @@ class BrokerService:
             member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
             await member.start()
             self.context.cluster = member
+            groups = self.runtime.broker.groups
+            if groups.settings.is_replicated:
+                CopyExchange(member, self.runtime, groups.port)
+                coordinators = self._coordinators = LeaderShards(groups)
+                member.on_state.subscribe(lambda _: coordinators.look())
             self._teller = asyncio.create_task(self._tell_version(member))
 
     async def _tell_version(self, member: ClusterNode) -> None:
@@ -180,6 +189,8 @@ class BrokerService:
         self._lag.stop()
         if self._teller is not None:
             self._teller.cancel()
+        if self._coordinators is not None:
+            self._coordinators.stop()
         if self.context.cluster is not None:
             await self.context.cluster.stop()
         await self._alerts.stop()
@@ -370,4 +381,5 @@ def group_settings(config: Config) -> GroupSettings:
         ),
         revocation_ns=round(groups.revocation_timeout * NANOSECONDS),
         retention_ns=round(groups.retention * NANOSECONDS),
+        is_replicated=config.cluster.peers != "none" and FEATURE_LEVEL > 0,
     )

@@ -60,7 +60,25 @@ class Renewed(Struct, frozen=True, array_like=True, tag="renewed"):
     """As in the question."""
 
 
-PeerMessage = Hello | Formed | Ping | Leaving | Register | Renew | Renewed | RaftMessage
+class StoreCopies(Struct, frozen=True, array_like=True, tag="store_copies"):
+    """Asks the leader of a partition to store copies of messages, each once."""
+
+    number: int
+    """Of the question, for the answer."""
+    topic: str
+    topic_id: int
+    partition: int
+    copies: tuple[tuple[bytes, bytes, int], ...]
+    """Frame, origin, and the end of the partition from which it may be there."""
+
+
+class CopiesStored(Struct, frozen=True, array_like=True, tag="copies_stored"):
+    number: int
+    problem: str = ""
+    """Empty if all are committed."""
+
+
+PeerMessage = Hello | Formed | Ping | Leaving | Register | Renew | Renewed | StoreCopies | CopiesStored | RaftMessage
 
 _decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
 _encoder = msgspec.msgpack.Encoder()

@@ -23,3 +23,6 @@ PRODUCER_PREFIX = struct.pack(">H", len(PRODUCER_HEADER)) + PRODUCER_HEADER.enco
 """What stands before the value: the length of the name, the name, the length of the value."""
 PRODUCER_HEADER_BYTES = len(PRODUCER_PREFIX) + PRODUCER.size
 """What it adds to the headers of a frame."""
+
+ORIGIN_HEADER = "__moved"
+"""The first header of a message that the broker has copied: where its original is."""

@@ -7,12 +7,13 @@ import pytest
 
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.peer_messages import PeerMessage, Renew, Renewed
+from goqueue.events import Signal
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.serving_lease import ServingLease
 
 
 class Raft:
-    """What a node knows of the election."""
+    """The election as a node knows it."""
 
     def __init__(self, *, is_controller: bool) -> None:
         self.is_leader = self.is_controller = self.majority = is_controller
@@ -34,6 +35,8 @@ class Node:
         self.settings = SimpleNamespace(session_ns=NANOSECONDS)
         self.log = SimpleNamespace(state=SimpleNamespace(fenced={}))
         self.network = SimpleNamespace(send=lambda _, message: self.sent.append(message))
+        self.handlers: dict[type, Any] = {}
+        self.on_disconnected: Signal[[str]] = Signal()
         self.lease = ServingLease(cast(Any, self))
 
     def now(self) -> int:

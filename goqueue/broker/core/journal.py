@@ -29,6 +29,8 @@ from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.writer import AppendCallback
 
 _READ_BYTES = 1024 * 1024
+SNAPSHOT = "snapshot"
+"""The name of the snapshot beside a log."""
 
 Record = TypeVar("Record")
 
@@ -360,4 +362,4 @@ class Journal(Generic[Record]):
 
     @property
     def _path(self) -> str:
-        return f"{self.log.directory}/snapshot"
+        return f"{self.log.directory}/{SNAPSHOT}"

@@ -7,7 +7,7 @@ controller's decision is known here, and wakes the partition's readers after eac
 from collections.abc import Callable
 from typing import Any
 
-from goqueue.errors import LeadershipLost, LeaderUnavailable, NotEnoughReplicas, NotLeader
+from goqueue.errors import LeadershipLost, LeaderUnavailable, NotCoordinator, NotEnoughReplicas, NotLeader
 from goqueue.quantities import format_count, quoted
 
 _RETRY_SECONDS = 1
@@ -108,6 +108,24 @@ class Leadership:
         else:
             why = f"node {self.node} leads {name}, but the controller has not confirmed that in time"
         return LeaderUnavailable(why, hint="retry in a moment", retry_after=_RETRY_SECONDS, **self._details())
+
+    def other_coordinator(self) -> NotCoordinator | LeaderUnavailable:
+        """Return why this node does not coordinate what has its records in this partition."""
+        name = f"{self.topic}/{self.partition}"
+        if self.leader and self.leader != self.node:
+            return NotCoordinator(
+                f"node {self.leader} coordinates this, as the leader of {name}",
+                hint="send the request to the coordinator",
+                coordinator=self.leader,
+                coordinator_address=self._address_of(self.leader),
+                log=name,
+            )
+        return LeaderUnavailable(
+            f"the coordinator is being changed: {name} has no leader yet that has taken over",
+            hint="retry in a moment",
+            retry_after=_RETRY_SECONDS,
+            **self._details(),
+        )
 
     def lost(self) -> LeadershipLost:
         """Return the error for those who wait for what this node has appended as the leader."""

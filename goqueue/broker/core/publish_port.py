@@ -11,6 +11,7 @@ more gets no control record there.
 
 from collections.abc import Callable, Sequence
 
+from goqueue.broker.core.copies import Copy, CopyStore
 from goqueue.broker.core.open_search import find_open
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition, Placement
@@ -25,14 +26,23 @@ class PublishPort:
 
     def __init__(self, find: Callable[[LogRef], Partition]) -> None:
         self._find = find
+        self._copies = CopyStore(find)
+        self.send_copies: Callable[[str, PartitionRef, Sequence[Copy]], Work[None]] | None = None
+        """Has the node of this id store copies, in a cluster."""
+
+    def is_replicated(self, target: PartitionRef) -> bool:
+        """True if the leader of the target searches for copies itself."""
+        return self._at(target).leadership is not None
 
     def end(self, target: PartitionRef) -> int:
         """Return an offset below which nothing will be written any more."""
         return self._at(target).log_end
 
     def refuse_unless_open(self, target: PartitionRef) -> None:
-        """Raise when the log takes no messages now, and will not soon."""
-        self._at(target).log.refuse_unless_open()
+        """Raise when the log takes no messages now, and will not soon. In a cluster its leader says so later."""
+        partition = self._at(target)
+        if partition.leadership is None:
+            partition.log.refuse_unless_open()
 
     def read(self, target: PartitionRef, offset: int) -> Work[ReadResult]:
         """Read on from an offset, transactions that are open or aborted included; nothing at the end."""
@@ -42,12 +52,23 @@ class PublishPort:
             return ReadResult((), offset)
         return (yield from partition.read_uncommitted(offset, READ_BYTES, skip_damage=True))
 
-    def publish(self, target: PartitionRef, frames: list[bytes]) -> Work[Placement]:
-        """Publish messages; they are committed when this returns."""
-        partition, placed = self._at(target), Promise[Placement]()
-        if partition.offer(frames, placed):
-            partition.commit()
-        return (yield from placed.kept())
+    def store(self, target: PartitionRef, copies: Sequence[Copy]) -> Work[None]:
+        """Publish copies that are not there; they are committed when this returns."""
+        partition = self._at(target)
+        leadership = partition.leadership
+        if leadership is None:  # the caller has searched for them
+            placed: Promise[Placement] = Promise()
+            if partition.offer([copy.frame for copy in copies], placed):
+                partition.commit()
+            yield from placed.kept()
+        elif leadership.leader in ("", leadership.node) or self.send_copies is None:
+            yield from self._copies.store(target, copies)
+        else:
+            yield from self.send_copies(leadership.leader, target, copies)
+
+    def store_here(self, target: PartitionRef, copies: Sequence[Copy]) -> Work[None]:
+        """Store copies for another node, as the leader of the target."""
+        return self._copies.store(target, copies)
 
     def end_transactions(self, log: LogRef, ends: Sequence[TransactionEnd]) -> Work[Promise[None]]:
         """Write the control records of these transactions, where they are open. The promise is kept when they are on

@@ -110,8 +110,10 @@ class Shards(Generic[S]):
         yield self.close(number)
         self.open(number)
 
-    def _closed(self, number: int) -> LogClosed:
-        name = self.partitions[number].log.name
+    def _closed(self, number: int) -> GoQueueError:
+        name, leadership = self.partitions[number].log.name, self.partitions[number].leadership
+        if leadership is not None:
+            return leadership.other_coordinator()
         return LogClosed(f"log {name} is closed and will be opened again", hint="retry in a moment", retry_after=1)
 
     def __repr__(self) -> str:

@@ -48,6 +48,8 @@ class GroupSettings:
     retention_ns: int = GROUP_RETENTION_SECONDS * NANOSECONDS
     log_bytes: int = GROUP_LOG_BYTES
     """The size at which a group log is rewritten."""
+    is_replicated: bool = False
+    """True in a cluster: each shard is open where its log is led."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class GroupCoordinator:
         if topic is None:
             return
         partition = topic.partition(cursor.partition)
+        if partition.leadership is not None:  # what was handed out was committed, and a follower may be behind
+            return
         end = partition.log_end
         if cursor.reach > end and partition.log.fence is None:
             self.store.record(cursor.group, split_snapshot(cursor.snapshot().below(end)))

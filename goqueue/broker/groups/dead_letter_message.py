@@ -12,8 +12,8 @@ from goqueue.errors import MessageTooLarge
 from goqueue.limits import HEADERS_BYTES_MAX, REASON_CHARACTERS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from goqueue.quantities import format_time
 from goqueue.storage import frame
+from goqueue.wire.sections import ORIGIN_HEADER
 
-ORIGIN_HEADER = "__moved"
 DEAD_LETTER_HEADER_PREFIX = "dlq."
 _OFFSET_DIGITS_MAX = 19  # of OFFSET_MAX
 _OMITTED = f"{DEAD_LETTER_HEADER_PREFIX}omitted"

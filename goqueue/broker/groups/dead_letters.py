@@ -13,6 +13,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from goqueue.broker.core.copies import Copy
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.ranges import RangeMap
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
@@ -212,20 +213,20 @@ class DeadLetterMover(GroupRules):
             return
         target = yield from self._target(target_ref, ref.topic)
         arrived = yield from self._arrived(group, ref, moves, target)
-        moves, frames = yield from self._encode(group, ref, moves, arrived, source)
+        moves, copies = yield from self._encode(group, ref, moves, arrived, source)
         unsure = self._unsure.setdefault((group, ref), RangeMap())
         for offset in moves:
             unsure.set(offset, offset + 1, True)
-        if frames:
-            yield from self._port.publish(target, frames)
+        if copies:
+            yield from self._port.store(target, copies)
         yield from self._settle(group, ref, moves)
 
     def _encode(
         self, group: str, ref: PartitionRef, moves: dict[int, MessageMove], arrived: set[int], source: Topic | None
-    ) -> Work[tuple[dict[int, MessageMove], list[bytes]]]:
-        """Return the moves that fit into one append, and the frames of those that have not arrived."""
+    ) -> Work[tuple[dict[int, MessageMove], list[Copy]]]:
+        """Return the moves that fit into one append, and the copies of those that have not arrived."""
         taken: dict[int, MessageMove] = {}
-        frames: list[bytes] = []
+        copies: list[Copy] = []
         size = 0
         for offset, move in moves.items():
             if size >= READ_BYTES_MAX:
@@ -233,14 +234,13 @@ class DeadLetterMover(GroupRules):
             taken[offset] = move
             message = None if offset in arrived else (yield from _read_message(source, ref.partition, offset))
             if message is not None:
-                is_redrive = group == REDRIVE_GROUP
-                frames.append(
-                    encode_redriven(message, group, ref)
-                    if is_redrive
-                    else encode_dead_letter(message, group, ref, move)
-                )
-                size += len(frames[-1])
-        return taken, frames
+                if group == REDRIVE_GROUP:
+                    content = encode_redriven(message, group, ref)
+                else:
+                    content = encode_dead_letter(message, group, ref, move)
+                copies.append(Copy(content, origin_prefix(group, ref) + str(offset).encode(), move.since))
+                size += len(content)
+        return taken, copies
 
     def _cancel_moves(self, cursor: Cursor, offsets: set[int]) -> Work[None]:
         """Keep dead letters whose redrive target is gone."""
@@ -299,7 +299,7 @@ class DeadLetterMover(GroupRules):
         """Return the offsets that were published before a crash, or before the disk refused what follows."""
         unsure = self._unsure.get((group, ref), RangeMap[bool]())
         doubtful = [offset for offset in moves if offset in unsure]
-        if not doubtful:
+        if not doubtful or self._port.is_replicated(target):
             return set()
         search = self._search(group, ref, target, moves[doubtful[0]].target)
         prefix = origin_prefix(group, ref)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from goqueue.broker.core.journal import SNAPSHOT
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
@@ -18,7 +19,7 @@ from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
 from goqueue.broker.groups.store import TopicLookup, log_number
 from goqueue.clock import StallFreeClock, SteadyClock
 from goqueue.errors import GoQueueError
-from goqueue.storage.disk import Disk
+from goqueue.storage.disk import Disk, remove_files
 
 SettleReceipts = Callable[[GroupCoordinator, Sequence[str], SettleCallback], None]
 
@@ -36,18 +37,21 @@ class GroupShards(Shards[GroupCoordinator]):
         settings: GroupSettings,
         trusted_ns: Callable[[], int],
     ) -> None:
+        self._disk = disk
         least_ns = max((one.log.last_time for one in partitions), default=0)
         self._stall_free = clock
         self.settings = settings
         self.clock = SteadyClock(clock, least_ns)
+        self._message_age_clock = SteadyClock(clock.machine, least_ns)
         self.totals = GroupTotals()
         self.policies = DeliveryPolicies(self, topics, settings.policy)
+        self.port = PublishPort(topics.log)
         basis = GroupBasis(
             disk=disk,
             topics=topics,
-            port=PublishPort(topics.log),
+            port=self.port,
             clock=self.clock,
-            message_age_clock=SteadyClock(clock.machine, least_ns),
+            message_age_clock=self._message_age_clock,
             random_bits=random_bits,
             settings=settings,
             trusted_ns=trusted_ns,
@@ -56,6 +60,24 @@ class GroupShards(Shards[GroupCoordinator]):
             totals=self.totals,
         )
         super().__init__(partitions, lambda partition: GroupCoordinator(partition, basis))
+
+    def open_all(self) -> None:
+        """Open all shards. In a cluster none is open until its log is led here, and what an earlier run has saved of
+        it does not fit what other nodes append.
+        """
+        if not self.settings.is_replicated:
+            super().open_all()
+            return
+        for partition in self.partitions:
+            remove_files(self._disk, f"{partition.log.directory}/{SNAPSHOT}")
+        self.is_started = True
+
+    def open(self, number: int) -> GroupCoordinator:
+        """Open a shard. Its deadlines are times of the node that recorded them, whose clock may be ahead."""
+        last_ns = self.partitions[number].log.last_time
+        self.clock.pass_by(last_ns)
+        self._message_age_clock.pass_by(last_ns)
+        return super().open(number)
 
     def on_wall_ns(self, moment_ns: int) -> int:
         """Convert a moment of the coordinators' clock, which stops while the broker stalls, to wall time."""

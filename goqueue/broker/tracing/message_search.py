@@ -13,13 +13,14 @@ from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import LogRef, PartitionRef
 from goqueue.broker.core.work import Work
-from goqueue.broker.groups.dead_letter_message import ORIGIN_HEADER, find_origins, origin_prefix
+from goqueue.broker.groups.dead_letter_message import find_origins, origin_prefix
 from goqueue.broker.tracing.records import TraceRecord
 from goqueue.delay import LOG_NAME, delayed_offset
 from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.limits import OFFSET_MAX, READ_BYTES, TRACE_COPY_SCAN_BYTES, TRACE_FOUND_MAX, TRACE_ID_SCAN_BYTES
 from goqueue.storage import frame, scan
 from goqueue.storage.frame import StoredMessage
+from goqueue.wire.sections import ORIGIN_HEADER
 from goqueue.wire.trace_context import derived_trace_id, log_hash, offset_of, read_trace_context
 
 _DIGITS_MAX = 19

@@ -11,6 +11,7 @@ import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import cast
 
 from msgspec.structs import asdict, replace
 
@@ -24,6 +25,7 @@ from goqueue.cluster.messages import (
     Committed,
     Effect,
     NodeIdentity,
+    RaftMessage,
     RoleChanged,
     SaveVote,
     Send,
@@ -35,7 +37,7 @@ from goqueue.cluster.messages import (
 )
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeLeft, NodeRegistered, encode_cluster_record
 from goqueue.cluster.partitions import PartitionId
-from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register, Renew, Renewed
+from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register
 from goqueue.cluster.raft import Raft
 from goqueue.errors import ControllerUnavailable, GoQueueError
 from goqueue.events import Signal
@@ -47,7 +49,7 @@ from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.runtime.cluster.proposals import Proposals, forget
-from goqueue.runtime.cluster.serving_lease import ServingLease
+from goqueue.runtime.cluster.serving_lease import MessageHandler, ServingLease
 from goqueue.runtime.runtime import Runtime
 
 _log = logging.getLogger("goqueue.cluster")
@@ -70,6 +72,8 @@ class ClusterNode:
         """Why this node takes no part any more: its disk refused."""
         self.network: PeerNetwork
         self.membership = Membership(settings.membership, settings.node, settings.peers)
+        self.handlers: dict[type, MessageHandler] = {}
+        self.on_disconnected: Signal[[str]] = Signal()
         self.lease = ServingLease(self)
         self.events: deque[tuple[int, EventKind, str]] = deque(maxlen=CLUSTER_EVENTS)
         """Time, kind and node of the latest events."""
@@ -203,7 +207,7 @@ class ClusterNode:
             self._adopt(note)
 
     def _ended(self, link: PeerLink) -> None:
-        self.lease.ended(link.node)
+        self.on_disconnected.emit(link.node)
         if self.raft is not None:
             self.raft.drop_observer(link.hello.identity)
 
@@ -219,18 +223,18 @@ class ClusterNode:
                 pass
             case Formed():
                 self._meet(message.cluster_id, message.voters)
-            case Renew() | Renewed():
-                self.lease.received(link, message)
             case Leaving():
                 self.membership.leaves(link.node)
             case Register():
                 self._register(link.hello.identity, message)
+            case _ if (handler := self.handlers.get(type(message))) is not None:
+                handler(link, message)
             case Hello():
                 raise PeerFailure(f"node {link.node} says hello twice")
             case _ if self.raft is not None:
                 if isinstance(message, Append) and (problem := check_append(message)) is not None:
                     raise PeerFailure(f"node {link.node} sent an append that is not whole: {problem}")
-                self.raft.receive(link.hello.identity, message, self.now())
+                self.raft.receive(link.hello.identity, cast(RaftMessage, message), self.now())
                 self._work()
 
     # --- effects ---

@@ -8,12 +8,14 @@ other end may be the reason to fence a node early.
 The controller itself has the lease of its majority.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.peer_messages import Renew, Renewed
 from goqueue.cluster.raft import Raft
+from goqueue.events import Signal
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
 from goqueue.runtime.cluster.peer_link import PeerLink
@@ -21,6 +23,9 @@ from goqueue.runtime.cluster.peer_network import PeerNetwork
 
 _SHARE_PERCENT = 80
 """The part of a session that a lease lasts."""
+
+
+MessageHandler = Callable[[PeerLink, Any], None]
 
 
 class LeasingNode(Protocol):
@@ -31,6 +36,8 @@ class LeasingNode(Protocol):
     raft: Raft | None
     log: ClusterLog
     network: PeerNetwork
+    handlers: dict[type, MessageHandler]
+    on_disconnected: Signal[[str]]
 
     @property
     def controller(self) -> NodeIdentity | None: ...
@@ -47,6 +54,8 @@ class ServingLease:
         self._until_ns = 0
         self._granted_by = ""
         """The controller that has renewed it last."""
+        member.handlers[Renew] = member.handlers[Renewed] = self.received
+        member.on_disconnected.subscribe(self.ended)
 
     @property
     def is_held(self) -> bool:

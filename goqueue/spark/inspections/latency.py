@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.groups.cursor import Cursor
-from goqueue.broker.groups.dead_letter_message import ORIGIN_HEADER
 from goqueue.broker.groups.records import GroupRecord, Range
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_count, format_time, quoted
@@ -35,6 +34,7 @@ from goqueue.spark.logs.visibility import read_messages
 from goqueue.spark.reading.columns import FrameBatch, values
 from goqueue.spark.reading.plan import PartitionRange as PlannedRange
 from goqueue.spark.reading.plan import ReadPlan
+from goqueue.wire.sections import ORIGIN_HEADER
 
 if TYPE_CHECKING:
     pass

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.broker.groups.cursor import Cursor
-from goqueue.broker.groups.dead_letter_message import DEAD_LETTER_HEADER_PREFIX, ORIGIN_HEADER
+from goqueue.broker.groups.dead_letter_message import DEAD_LETTER_HEADER_PREFIX
 from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.storage import frame
+from goqueue.wire.sections import ORIGIN_HEADER
 from tests.simulation.groups.model import Key, Progress
 from tests.simulation.publishing.checks import is_readable
 from tests.simulation.publishing.model import Content, content_of
