@@ -163,6 +163,7 @@ BROKER_FLOORS = (
     "goqueue.broker.security",
     "goqueue.broker.transactions",
     "goqueue.broker.operations",
+    "goqueue.broker.topic_maker",
     "goqueue.broker.scaling",
     "goqueue.broker.delay",
     "goqueue.broker.groups",

@@ -14,6 +14,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.cluster.handshake import is_same_proof, request_proof
 from goqueue.cluster.membership import NodeStatus
 from goqueue.cluster.messages import NodeIdentity, VoteRequest
+from goqueue.cluster.peer_messages import Register
 from goqueue.errors import ControllerUnavailable, PermissionDenied
 from goqueue.limits import CLUSTER_PROOF_SECONDS, OFFSET_MAX
 from goqueue.runtime.cluster.cluster_node import ClusterNode
@@ -127,7 +128,7 @@ async def vote(call: ApiCall, body: VoteRequestJson) -> VoteResponse:
         asked = VoteRequest(body.epoch, body.last_epoch, body.last_offset, body.pre_vote)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                granted = (await member.ask_for_vote(candidate, asked)).granted
+                granted = (await member.votes.ask(candidate, asked)).granted
         except TimeoutError:
             error = "no answer"
     return VoteResponse(
@@ -159,13 +160,8 @@ async def join(call: ApiCall, body: JoinClusterRequest) -> JoinClusterResponse:
     is_controller = member.raft is not None and member.raft.is_controller
     broker_epoch = None
     if is_controller:
-        broker_epoch = await member.register(
-            NodeIdentity(body.node_id, body.directory_id),
-            incarnation=body.incarnation,
-            client_address=body.address,
-            peer_address=body.peer_address,
-            version=body.version,
-        )
+        registered = Register(body.incarnation, body.address, body.peer_address, body.version)
+        broker_epoch = await member.office.register_now(NodeIdentity(body.node_id, body.directory_id), registered)
     elif controller is None:
         raise _none()
     return JoinClusterResponse(

@@ -5,7 +5,6 @@ calls `commit` soon after an `offer` that asks for it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,22 +30,23 @@ from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler, delayed_log_name
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.shards import GroupShards
-from goqueue.broker.losses import LostJournalRecords, UnavailableLog
+from goqueue.broker.losses import AbsentLog, LostJournalRecords, UnavailableLog
 from goqueue.broker.operations.changes import RecordedChanges
 from goqueue.broker.operations.outcome import settle_interrupted
 from goqueue.broker.operations.recorder import OperationRecorder
 from goqueue.broker.operations.undo import OperationUndo
-from goqueue.broker.scaling import TopicScaler
+from goqueue.broker.scaling import TopicDecisions, TopicScaler
 from goqueue.broker.schemas.logs import open_schemas
 from goqueue.broker.security.logs import open_security
 from goqueue.broker.tenants.administration import TenantAdministration
 from goqueue.broker.tenants.logs import open_tenants, open_usage
+from goqueue.broker.topic_maker import TopicMaker
 from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
 from goqueue.clock import Clock, StallFreeClock
-from goqueue.errors import BrokerStopping, GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.errors import BrokerStopping, GoQueueError, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.events import Signal
-from goqueue.limits import CATALOG_SEGMENT_BYTES, GROUP_LOGS, RETENTION_JUMP_PERCENT
+from goqueue.limits import CATALOG_SEGMENT_BYTES, CLUSTER_NODES_MAX, GROUP_LOGS, RETENTION_JUMP_PERCENT
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
@@ -77,6 +77,9 @@ class Broker:
         self.groups: GroupShards
         self.transactions: TransactionShards
         self.scaler: TopicScaler
+        self.maker: TopicMaker
+        self.cluster: TopicDecisions | None = None
+        """Decides about topics in place of this broker."""
         self.operations: OperationRecorder
         self.changes: RecordedChanges
         self.undo: OperationUndo
@@ -118,13 +121,14 @@ class Broker:
         self._journal.open()
         self.producer_ids = ProducerIdAllocator(self._catalog, self._journal, self._chance)
         self.scaler = TopicScaler(self, self._catalog, self._journal)
+        self.maker = TopicMaker(self, self._store, self._catalog, self._journal)
         self._finish_deletions()
         self._expect_noted_ends()
         for record in self._catalog.topics.values():
-            topic = self._attach(record.name)
+            topic = self.attach(record.name)
             for partition in topic.partitions:
                 self._note_tear(partition)
-                self._attach_delayed(topic, partition)
+                self.__attach_delayed(topic, partition)
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {delivery.delays.name for delivery in self.delay_scheduler.deliveries()}
         known |= internal.internal_logs(self._transaction_logs())
@@ -163,7 +167,7 @@ class Broker:
         logs += [delays.delayed_log.log for delays in found if delays is not None]
         return {log.name.removeprefix(f"{topic.name}/"): log.durable_end for log in logs if log.fence is None}
 
-    def _attach_delayed(self, topic: Topic, partition: Partition) -> None:
+    def __attach_delayed(self, topic: Topic, partition: Partition) -> None:
         name = delayed_log_name(partition)
         if name in self._store.logs or name in self._store.unopened:
             self._note_tear(self._open_delayed(topic, partition).delays.delayed_log)
@@ -290,26 +294,37 @@ class Broker:
                 log.writer.keep_copies(log.segments)
         return partitions
 
-    def _attach(self, name: str) -> Topic:
+    def attach(self, name: str) -> Topic:
+        """Open a topic that is recorded."""
         record = self._catalog.topics[name]
-        topic = self._open_topic(name, record.settings, record.created_ns, record.partitions)
+        topic = self._open_topic(name, record.settings, record.created_ns, record.partitions, record.replicas_here)
         self.scaler.restore(topic, record)
         return topic
 
-    def _open_topic(self, name: str, settings: TopicSettings, created_ns: int, count: int) -> Topic:
-        """Open a topic, creating missing logs of its partitions."""
-        partitions = [self.open_partition(name, number, settings) for number in reversed(range(count))][::-1]
+    def _open_topic(
+        self, name: str, settings: TopicSettings, created_ns: int, count: int, here: tuple[int, ...] | None = None
+    ) -> Topic:
+        """Open a topic, creating missing logs of its partitions that are here."""
+        partitions = [
+            self.open_partition(name, number, settings, is_here=here is None or number in here)
+            for number in reversed(range(count))
+        ][::-1]
         topic = self.topics[name] = Topic(name, settings, created_ns, partitions)
         return topic
 
-    def open_partition(self, topic: str, number: int, settings: TopicSettings) -> Partition:
+    def open_partition(self, topic: str, number: int, settings: TopicSettings, *, is_here: bool = True) -> Partition:
         """Open a partition, creating its log where it is missing."""
-        partition = Partition(topic, number, self._log_named(log_name(topic, number), settings))
+        name = log_name(topic, number)
+        if is_here:
+            log = self._log_named(name, settings)
+        else:
+            log = AbsentLog(name, self._store.resources, self.settings_of(settings))
+        partition = Partition(topic, number, log)
         self.on_partition_opened.emit(partition)
         return partition
 
     def _log_named(self, name: str, settings: TopicSettings) -> Log:
-        log_settings = self._settings_of(settings)
+        log_settings = self.settings_of(settings)
         if name in self._store.unopened:
             return UnavailableLog(name, self._store.resources, log_settings, self._store.unopened[name])
         if name not in self._store.logs:
@@ -318,7 +333,8 @@ class Broker:
         log.settings = log_settings
         return log
 
-    def _settings_of(self, settings: TopicSettings) -> LogSettings:
+    def settings_of(self, settings: TopicSettings) -> LogSettings:
+        """Return the settings of the logs of a topic."""
         size = settings.segment_bytes or self._log_settings.segment_bytes
         return LogSettings(size, self._log_settings.segment_age_ns)
 
@@ -347,80 +363,35 @@ class Broker:
         meant = nearest(name, [one for one in self.topics if not is_internal(one)])
         return f"did you mean {meant}?" if meant else "GET /topics lists all of them, POST /topics creates one"
 
+    def decide_by(self, cluster: TopicDecisions) -> None:
+        """Leave the decisions about topics to the controller of a cluster."""
+        self.cluster, self._catalog.nodes = cluster, CLUSTER_NODES_MAX
+
+    @property
+    def has_lost_topics(self) -> bool:
+        """Return whether the catalog has lost records."""
+        return bool(self._journal.losses)
+
     def create_topic(self, spec: TopicSpec, told: Callback[Topic]) -> None:
-        record = self._catalog.create_topic(spec, self._clock.now_ns())
-        self._refuse_unclaimed(spec.name)
-        self._store.finish_deletions()
-        if spec.name in self.topics or self._store.is_leaving(spec.name):
-            raise TopicBusy(f"topic {quoted(spec.name)} is still being deleted", hint="try again in a moment")
-
-        def settled(error: GoQueueError | None) -> None:
-            told(error) if error else self._make(spec.name, told)
-
-        self._journal.record([record], settled)
-
-    def _refuse_unclaimed(self, name: str) -> None:
-        """Refuse a name that has logs without a record: a new topic must not take over their messages."""
-        if self.has_lost_record(name):
-            raise LogExists(
-                f"there are logs of a topic {quoted(name)} that have no record",
-                hint=f"choose another name, or move logs/{name} out of the data directory while the broker is stopped",
-                log=name,
-            )
-
-    def _make(self, name: str, told: Callback[Topic]) -> None:
-        """Open a new topic. If its logs cannot be made, take it back; if that is refused too, the next start makes
-        them.
-        """
-        try:
-            topic = self._attach(name)
-            self.note_ends([name])  # on its way to the disk before the first message is
-            self.groups.topic_changed(name)
-            told(topic)
-        except GoQueueError as failure:
-            refusal = failure
-            with suppress(GoQueueError):
-                self._store.delete(name)
-            self._journal.record([self._catalog.delete_topic(name)], lambda _: told(refusal))
+        if self.cluster is not None:
+            self.cluster.create_topic(spec, told)
+        else:
+            self.maker.make(self._catalog.create_topic(spec, self._clock.now_ns()), told)
 
     def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic]) -> None:
         topic = self.own_topic(name)
-        record = self._catalog.alter_topic(name, changes)
-
-        def settled(error: GoQueueError | None) -> None:
-            if error is None:
-                topic.adopt(record.settings)
-                for partition in topic.partitions:
-                    partition.log.settings = self._settings_of(record.settings)
-                    if (delays := self.delay_scheduler.delays(partition)) is not None:
-                        delays.delayed_log.log.settings = partition.log.settings
-            told(error or topic)
-
-        self._journal.record([record], settled)
+        if self.cluster is not None:
+            self.cluster.alter_topic(name, changes, told)
+        else:
+            self.maker.change(topic, self._catalog.alter_topic(name, changes), told)
 
     def delete_topic(self, name: str, told: Callback[int]) -> None:
-        """Delete a topic durably; its files are removed when no job uses them.
-
-        Calls `told` with the number of pending delayed messages that were deleted.
-        """
+        """Delete a topic durably. Calls `told` with the number of pending delayed messages that were deleted."""
         topic = self.own_topic(name)
-        record = self._catalog.delete_topic(name)
-
-        def settled(error: GoQueueError | None) -> None:
-            self._store.reserve.deletions -= 1
-            pending = 0
-            if error is None:
-                self.topics.pop(name, None)
-                pending = sum(map(self.delay_scheduler.forget, topic.partitions))
-                self.groups.topic_changed(name)
-                with suppress(GoQueueError):  # tried again later
-                    self._store.delete(name)
-                for partition in topic.partitions:
-                    partition.wake()
-            told(error or pending)
-
-        self._store.reserve.deletions += 1
-        self._journal.record([record], settled)
+        if self.cluster is not None:
+            self.cluster.delete_topic(name, told)
+        else:
+            self.maker.delete(topic, self._catalog.delete_topic(name), told)
 
     def own_topic(self, name: str) -> Topic:
         """Return a topic that clients may change."""

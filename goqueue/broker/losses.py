@@ -1,5 +1,6 @@
-"""Logs that a start could not open, and records of internal logs that it could not read."""
+"""Logs that a start could not open or that other nodes have, and records of internal logs that it could not read."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -27,3 +28,20 @@ class UnavailableLog(Log):
     def refuse_unless_readable(self) -> NoReturn:
         assert self.fence is not None
         raise self.fence
+
+
+class AbsentLog(Log):
+    """A placeholder for a log of which this node of a cluster has no replica: it is empty, and refuses every use."""
+
+    def __init__(self, name: str, resources: LogResources, settings: LogSettings) -> None:
+        super().__init__(name, resources, settings, RecoveredLog("", [Segment("", 0)], 0, 0))
+        self.fence = LogFenced(f"this node has no replica of log {name}", hint="ask the leader of it", log=name)
+        self.refusal: Callable[[], GoQueueError] | None = None
+        """Returns what is said instead, by those who know the leader."""
+
+    @property
+    def obstacle(self) -> GoQueueError | None:
+        return self.fence if self.refusal is None else self.refusal()
+
+    def refuse_unless_readable(self) -> None:
+        self.refuse_unless_open()

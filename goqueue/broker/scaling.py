@@ -17,7 +17,7 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split, decide_splits, undecided, within_logs
-from goqueue.broker.core.topic import Topic, TopicSettings
+from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.core.work import Callback
 from goqueue.broker.groups.shards import GroupShards
 from goqueue.errors import GoQueueError, KeysWouldMove, TopicNotFound
@@ -32,10 +32,25 @@ class ScaledTopic:
     before: int
 
 
+class TopicDecisions(Protocol):
+    """Decides about topics in place of the broker: the controller of its cluster, by way of this node."""
+
+    def create_topic(self, spec: TopicSpec, told: Callback[Topic]) -> None: ...
+
+    def alter_topic(self, name: str, changes: dict[str, object], told: Callback[Topic]) -> None: ...
+
+    def delete_topic(self, name: str, told: Callback[int]) -> None: ...
+
+    def scale_topic(self, name: str, count: int, told: Callback[ScaledTopic], *, accept_key_moves: bool) -> None: ...
+
+
 class ScalableBroker(Protocol):
     """The broker, as far as this module uses it."""
 
     groups: GroupShards
+
+    @property
+    def cluster(self) -> TopicDecisions | None: ...
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -60,6 +75,8 @@ class TopicScaler:
     def check(self, name: str, count: int, *, accept_key_moves: bool = False) -> Topic:
         """Return the topic if it may have so many partitions; raise otherwise."""
         topic = self._broker.own_topic(name)
+        if self._broker.cluster is not None:  # it looks for itself
+            return topic
         for partition in topic.partitions:  # where a parent ends must be known
             partition.log.refuse_unless_open()
         is_empty = _is_empty(topic)
@@ -70,6 +87,9 @@ class TopicScaler:
         """Add partitions. `told` is called when the split offsets are durable; if they are refused, the partitions are
         there all the same.
         """
+        if self._broker.cluster is not None:
+            self._broker.cluster.scale_topic(name, count, told, accept_key_moves=accept_key_moves)
+            return
         topic = self.check(name, count, accept_key_moves=accept_key_moves)
         record = self._catalog.scale_topic(name, count, accept_key_moves=accept_key_moves, is_empty=_is_empty(topic))
 

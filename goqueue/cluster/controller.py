@@ -43,6 +43,7 @@ from goqueue.cluster.metadata import (
     NodeRegistered,
     NodeUnfenced,
     PartitionsChanged,
+    as_decided,
 )
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.placement import NodePlaces
@@ -152,7 +153,7 @@ class Controller:
             self._last_id = max(self._last_id, topic.created_ns)
             state = PartitionState((request.node,), request.node, 1, 1, (request.node,))
             changes = [(PartitionId(topic.created_ns, number), state) for number in range(topic.partitions)]
-            records += [CatalogChanged(_as_created(topic)), *_in_pieces(changes)]
+            records += [CatalogChanged(as_decided(topic)), *_in_pieces(changes)]
         return records
 
     def complete(self) -> Records:
@@ -343,11 +344,6 @@ def _typed(changes: dict[str, Any], before: TopicSettings) -> dict[str, Any]:
     except ValidationError as error:
         raise RequestInvalid(f"the settings cannot be read: {error}", problems=[]) from None
     return {name: getattr(settings, name) for name in changes}
-
-
-def _as_created(topic: TopicCreated) -> TopicCreated:
-    """Return a node's record of a topic without what is about its own files."""
-    return TopicCreated(topic.name, topic.partitions, topic.settings, topic.created_ns, splits=topic.splits)
 
 
 def _refused(request: IsrChange, reason: str, sentence: str) -> IsrChangeRefused:

@@ -76,6 +76,11 @@ class CatalogChanged(msgspec.Struct, frozen=True, tag="catalog_changed", tag_fie
     change: TopicRecord
 
 
+def as_decided(topic: TopicCreated) -> TopicCreated:
+    """Return a node's record of a topic without what is about its own files."""
+    return TopicCreated(topic.name, topic.partitions, topic.settings, topic.created_ns, splits=topic.splits)
+
+
 class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions_changed", tag_field="record"):
     """The new states of partitions."""
 
@@ -138,6 +143,7 @@ class ClusterState:
         self.partitions: dict[PartitionId, PartitionState] = {}
         """Those of all topics that exist."""
         self._changed: set[PartitionId] = set()
+        self._changed_topics: set[str] = set()
 
     @property
     def topics(self) -> dict[str, TopicCreated]:
@@ -157,6 +163,11 @@ class ClusterState:
     def take_changed(self) -> frozenset[PartitionId]:
         """Return the partitions that were changed, created or deleted since the last call."""
         changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+    def take_changed_topics(self) -> set[str]:
+        """Return the names of topics that were changed, created or deleted since the last call, or their replicas."""
+        changed, self._changed_topics = self._changed_topics, set()
         return changed
 
     def apply(self, record: ClusterRecord, offset: int) -> None:
@@ -192,6 +203,7 @@ class ClusterState:
                 self.partitions.pop(partition, None)
                 self._changed.add(partition)
         self.catalog.apply(change)
+        self._changed_topics.add(change.name)
 
     def apply_message(self, message: frame.StoredMessage) -> None:
         """Apply a committed message of the log. Control records belong to the log itself."""

@@ -3,7 +3,10 @@
 import msgspec
 from msgspec import Struct
 
+from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
 from goqueue.cluster.messages import NodeIdentity, RaftMessage
+from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.refusals import Refusal
 
 PROTOCOL = 1
 
@@ -44,6 +47,33 @@ class Register(Struct, frozen=True, array_like=True, tag="register"):
     client_address: str
     peer_address: str
     version: str
+    rack: str = ""
+    feature_level: int = 0
+    damaged: tuple[PartitionId, ...] = ()
+    """Replicas that have lost something which they had confirmed."""
+    is_whole: bool = False
+    """The node's own catalog has lost nothing: what is not damaged is intact, or was never here."""
+
+
+class Unreachable(Struct, frozen=True, array_like=True, tag="unreachable"):
+    """Tells the controller that the process of a node is gone: its connection ended, and a new one was refused."""
+
+    node: str
+
+
+class Ask(Struct, frozen=True, array_like=True, tag="ask"):
+    """A request to the controller."""
+
+    number: int
+    request: ControllerRequest
+
+
+class Answered(Struct, frozen=True, array_like=True, tag="answered"):
+    """The answer to the request of this number."""
+
+    number: int
+    answer: ControllerAnswer | None
+    refusal: Refusal | None = None
 
 
 class Renew(Struct, frozen=True, array_like=True, tag="renew"):
@@ -78,7 +108,21 @@ class CopiesStored(Struct, frozen=True, array_like=True, tag="copies_stored"):
     """Empty if all are committed."""
 
 
-PeerMessage = Hello | Formed | Ping | Leaving | Register | Renew | Renewed | StoreCopies | CopiesStored | RaftMessage
+PeerMessage = (
+    Hello
+    | Formed
+    | Ping
+    | Leaving
+    | Register
+    | Unreachable
+    | Ask
+    | Answered
+    | Renew
+    | Renewed
+    | StoreCopies
+    | CopiesStored
+    | RaftMessage
+)
 
 _decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
 _encoder = msgspec.msgpack.Encoder()

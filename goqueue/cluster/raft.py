@@ -174,7 +174,7 @@ class Raft(RaftState):
         self._successor, self._has_offered = None, False
         self._fast_until_ns = 0
         self.progress = {peer: FollowerProgress(self.log.end, 0) for peer in (*self.others, *sorted(self.observers))}
-        self._epoch_start = self.log.end
+        self.epoch_start = self.log.end
         self._announce()
         self.effects.append(BeginEpoch(self.term))
         self._extend(self.log.end + 1, ((self.term, self.log.end),), now_ns)

@@ -95,7 +95,8 @@ class RaftState:
         self._leader_sent_ns = 0
         self._acked_end = 0
         self._elected_ns = 0
-        self._epoch_start = 0
+        self.epoch_start = 0
+        """Where the term of this leader begins in its log."""
         self._heartbeat_ns = 0
         self._unsynced_ns: int | None = None
         """Since when the disk completes nothing, while something waits for it."""
@@ -116,7 +117,7 @@ class RaftState:
     @property
     def is_controller(self) -> bool:
         """Return whether it may append records: it leads, and all records of former leaders are committed."""
-        return self.is_leader and self.commit > self._epoch_start and self._successor is None
+        return self.is_leader and self.commit > self.epoch_start and self._successor is None
 
     def has_lease(self, now_ns: int) -> bool:
         """Return whether no later leader can have been elected until now. To be asked when an answer leaves.

@@ -232,12 +232,16 @@ class Runtime:
         """
         deleted = await self.decide(self.broker.changes.delete_topic(author, name))
         self.metrics.forget_topic(name)
+        await self.wait_until_left(name)
+        self.upkeep.empty_trash()
+        return deleted
+
+    async def wait_until_left(self, name: str) -> None:
+        """Wait a while until no job uses the files of a deleted topic."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
                 while self.store.is_leaving(name):
                     await self._reported.wait()
-        self.upkeep.empty_trash()
-        return deleted
 
     async def compact_topic(self, name: str) -> list[CompactionResult]:
         """Compact all partitions now; raise a failure when the others are done."""

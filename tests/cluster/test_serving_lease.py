@@ -33,7 +33,8 @@ class Node:
         self.controller = me if name == controller else leader
         self.raft = Raft(is_controller=name == controller)
         self.settings = SimpleNamespace(session_ns=NANOSECONDS)
-        self.log = SimpleNamespace(state=SimpleNamespace(fenced={}))
+        self.fenced: set[str] = set()
+        self.office = SimpleNamespace(may_lead=lambda node: node not in self.fenced)
         self.network = SimpleNamespace(send=lambda _, message: self.sent.append(message))
         self.handlers: dict[type, Any] = {}
         self.on_disconnected: Signal[[str]] = Signal()
@@ -79,7 +80,7 @@ def test_late_answer_does_not_shorten_a_lease(leased: Node) -> None:
 def test_controller_renews_the_lease_of_nodes_that_it_has_not_fenced() -> None:
     node = Node("n1", "n1")
     node.hear("n2", Renew(7))
-    node.log.state.fenced["n3"] = 1
+    node.fenced.add("n3")
     node.hear("n3", Renew(8))
     assert node.sent == [Renewed(7)]
 

@@ -34,6 +34,8 @@ class TopicCreated(msgspec.Struct, frozen=True, omit_defaults=True, tag="topic_c
     """
     splits: dict[int, Split] = {}
     """The origin of each partition that was added to the topic later."""
+    replicas_here: tuple[int, ...] | None = None
+    """The partitions that have a log on this node of a cluster; None: all."""
 
 
 class TopicAltered(TopicCreated, frozen=True, omit_defaults=True, tag="topic_altered"):

@@ -9,14 +9,15 @@ import logging
 import secrets
 import uuid
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from goqueue import __version__
 from goqueue.clock import NANOSECONDS
+from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest, StopNode
 from goqueue.cluster.formation import ClusterNote, form, join, refuse_hello
 from goqueue.cluster.membership import EventKind, Membership
 from goqueue.cluster.messages import (
@@ -31,25 +32,28 @@ from goqueue.cluster.messages import (
     Send,
     Store,
     Truncate,
-    Vote,
     VoteAnswer,
-    VoteRequest,
 )
-from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeLeft, NodeRegistered, encode_cluster_record
+from goqueue.cluster.metadata import ClusterRecord, encode_cluster_record
 from goqueue.cluster.partitions import PartitionId
-from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping, Register
+from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping
 from goqueue.cluster.raft import Raft
-from goqueue.errors import ControllerUnavailable, GoQueueError
+from goqueue.errors import GoQueueError
 from goqueue.events import Signal
-from goqueue.limits import CLUSTER_EVENTS, CLUSTER_REGISTER_SECONDS
+from goqueue.limits import CLUSTER_EVENTS
 from goqueue.runtime.cluster.cluster_log import ClusterLog, check_append
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.cluster.cluster_topics import ClusterTopics
+from goqueue.runtime.cluster.controller_client import ControllerClient
+from goqueue.runtime.cluster.controller_runner import ControllerRunner
 from goqueue.runtime.cluster.notes import NodeNotes
-from goqueue.runtime.cluster.peer_link import PeerLink
+from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerFailure
-from goqueue.runtime.cluster.proposals import Proposals, forget
-from goqueue.runtime.cluster.serving_lease import MessageHandler, ServingLease
+from goqueue.runtime.cluster.presence import Presence
+from goqueue.runtime.cluster.proposals import Proposals
+from goqueue.runtime.cluster.serving_lease import ServingLease
+from goqueue.runtime.cluster.votes import Votes
 from goqueue.runtime.runtime import Runtime
 
 _log = logging.getLogger("goqueue.cluster")
@@ -65,6 +69,7 @@ class ClusterNode:
     def __init__(self, runtime: Runtime, settings: ClusterSettings) -> None:
         self.settings = settings
         self.note: ClusterNote
+        self.votes: Votes
         self.raft: Raft | None = None
         """None until the cluster is formed."""
         self.log: ClusterLog
@@ -74,6 +79,10 @@ class ClusterNode:
         self.membership = Membership(settings.membership, settings.node, settings.peers)
         self.handlers: dict[type, MessageHandler] = {}
         self.on_disconnected: Signal[[str]] = Signal()
+        self.office = ControllerRunner(self)
+        self.client = ControllerClient(self)
+        self.presence = Presence(self)
+        self.topics = ClusterTopics(self, runtime)
         self.lease = ServingLease(self)
         self.events: deque[tuple[int, EventKind, str]] = deque(maxlen=CLUSTER_EVENTS)
         """Time, kind and node of the latest events."""
@@ -83,20 +92,15 @@ class ClusterNode:
         self.on_state: Signal[[frozenset[PartitionId]]] = Signal()
         """Called when records were committed and applied, with the partitions that they changed."""
         self._runtime = runtime
-        self._incarnation = secrets.token_hex(8)
         self._peers = tuple(sorted(settings.peers))
-        self._threads = ThreadPoolExecutor(1, "goqueue-vote")
         self._loop: asyncio.AbstractEventLoop
         self._timer: asyncio.TimerHandle | None = None
         self._ticks: asyncio.TimerHandle | None = None
         self._ping_ns = 0
-        self._registered_ns = 0
         self._leader: NodeIdentity | None = None
         self._proposals = Proposals(settings.node)
-        self._vote_answers: dict[NodeIdentity, list[asyncio.Future[VoteAnswer]]] = {}
-        """Who waits for the answer to a vote request that came over HTTP, by candidate."""
         self.is_stopping = False
-        self._has_left = self._is_working = False
+        self._is_working = False
         self.changed = asyncio.Event()
         """Set, and cleared at once, when the role, the controller or the state has changed."""
 
@@ -106,6 +110,7 @@ class ClusterNode:
         runtime, settings = self._runtime, self.settings
         self._loop, self.leaderless_ns = asyncio.get_running_loop(), self.now()
         self._notes = NodeNotes(runtime.disk, runtime.store.path)
+        self.votes = Votes(self, self._notes)
         note = self._notes.load(settings.node)
         self.log = ClusterLog(runtime.store, runtime.disk, self._on_report, is_new=note is None)
         if note is None:
@@ -119,27 +124,37 @@ class ClusterNode:
         self.network = PeerNetwork(settings.node, settings.peers, settings.secret, handlers, settings.tls)
         if note.is_formed:
             self._open_raft()
+        self.topics.start()
         await self.network.start(settings.listen)
         self._form()
         self._tick()
 
     async def stop(self) -> None:
         """Hand over, tell the others, and end."""
+        await self._give_away()
         self.is_stopping = True
         self._tell_changed()
         if self.raft is not None and self.raft.is_leader:
             self.raft.transfer(self.now())
-            self._work()
+            self.work()
             await self._wait_until_deposed()
         for link in self.network.links.values():
             link.send(Leaving())
         for timer in (self._timer, self._ticks):
             if timer is not None:
                 timer.cancel()
+        await self.topics.stop()
         await self.network.stop()
         self._proposals.refuse()
         self.raft = None
-        await self._loop.run_in_executor(None, self._threads.shutdown)
+        await self._loop.run_in_executor(None, self.votes.close)
+
+    async def _give_away(self) -> None:
+        """Have others lead what this node leads, if it shares topics."""
+        epoch = self.presence.broker_epoch
+        if self.raft is not None and epoch and self.log.state.feature_level:
+            with suppress(GoQueueError):
+                await self.client.ask(StopNode(self.settings.node, epoch), _TRANSFER_SECONDS)
 
     async def _wait_until_deposed(self) -> None:
         try:
@@ -171,14 +186,13 @@ class ClusterNode:
 
     def _open_raft(self) -> None:
         note, now = self.note, self.now()
-        vote = self._notes.load_vote()
-        voters = frozenset(note.voters)
+        vote, voters = self._notes.load_vote(), frozenset(note.voters)
         self.raft = Raft(self.settings.raft, note.me, voters, vote, self.log.index, secrets.SystemRandom().random, now)
         if not note.has_vote:
             _log.warning("node %s has no vote: the voters are others, or are on other directories", note.me.node)
         for link in self.network.links.values():
             self.raft.add_observer(link.hello.identity, now)
-        self._work()
+        self.work()
 
     # --- connections ---
 
@@ -192,12 +206,14 @@ class ClusterNode:
     def _connected(self, link: PeerLink) -> None:
         hello = link.hello
         self.membership.connected(link.node, self.now())
+        self.office.back(link.node)
+        self.presence.connected(link.node)
         self._meet(hello.cluster_id, hello.voters)
         if self.note.is_formed and not hello.cluster_id:
             link.send(Formed(self.note.cluster_id, self.note.voters))
         if self.raft is not None:
             self.raft.add_observer(hello.identity, self.now())
-            self._work()
+            self.work()
         else:
             self._form()
 
@@ -212,9 +228,10 @@ class ClusterNode:
             self.raft.drop_observer(link.hello.identity)
 
     def _on_refused(self, node: str) -> None:
+        self.presence.refused(node)
         if self.raft is not None:
             self.raft.refused(node, self.now())
-            self._work()
+            self.work()
 
     def _received(self, link: PeerLink, message: PeerMessage) -> None:
         self.membership.heard(link.node, self.now())
@@ -225,8 +242,6 @@ class ClusterNode:
                 self._meet(message.cluster_id, message.voters)
             case Leaving():
                 self.membership.leaves(link.node)
-            case Register():
-                self._register(link.hello.identity, message)
             case _ if (handler := self.handlers.get(type(message))) is not None:
                 handler(link, message)
             case Hello():
@@ -235,11 +250,11 @@ class ClusterNode:
                 if isinstance(message, Append) and (problem := check_append(message)) is not None:
                     raise PeerFailure(f"node {link.node} sent an append that is not whole: {problem}")
                 self.raft.receive(link.hello.identity, cast(RaftMessage, message), self.now())
-                self._work()
+                self.work()
 
     # --- effects ---
 
-    def _work(self) -> None:
+    def work(self) -> None:
         """Do what the core asks for."""
         raft = self.raft
         if raft is None or self._is_working:  # an effect has caused this call: its loop goes on
@@ -251,7 +266,7 @@ class ClusterNode:
                 for effect in effects:
                     self._do(effect)
         except GoQueueError as error:
-            self._fail(error)
+            self.fail(error)
         finally:
             self._is_working = False
         self._arm()
@@ -263,7 +278,7 @@ class ClusterNode:
             case Store():
                 self.log.store(effect.append)
             case SaveVote():
-                self._save_vote(effect.vote)
+                self.votes.save(effect.vote)
             case BeginEpoch():
                 self.log.begin_epoch(effect.epoch, self.note.me.node, self._runtime.clock.now_ns())
             case Truncate():
@@ -274,10 +289,7 @@ class ClusterNode:
                 self._change_role(effect)
 
     def _send(self, effect: Send) -> None:
-        if isinstance(effect.message, VoteAnswer) and (waiting := self._vote_answers.pop(effect.to, None)):
-            for answer in waiting:
-                if not answer.done():
-                    answer.set_result(effect.message)
+        if isinstance(effect.message, VoteAnswer) and self.votes.answer(effect.to, effect.message):
             return
         link = self.network.links.get(effect.to.node)
         if link is None or link.hello.identity != effect.to:
@@ -287,36 +299,21 @@ class ClusterNode:
             message = replace(message, content=self.log.content(message.base, message.end))
         link.send(message)
 
-    def _save_vote(self, vote: Vote) -> None:
-        saving = self._loop.run_in_executor(self._threads, partial(self._notes.save_vote, vote))
-        saving.add_done_callback(partial(self._vote_saved, vote))
-
-    def _vote_saved(self, vote: Vote, saving: "asyncio.Future[None]") -> None:
-        if saving.cancelled() or self.raft is None:
-            return
-        error = saving.exception()
-        if isinstance(error, GoQueueError):
-            self._fail(error)
-        elif error is not None:
-            raise error
-        else:
-            self.raft.vote_saved(vote, self.now())
-            self._work()
-
     def _on_report(self) -> None:
         """The log has come further, or will not."""
         if self.raft is None:
             return
         if self.log.log.fence is not None:
-            self._fail(self.log.log.fence)
+            self.fail(self.log.log.fence)
             return
         self.raft.durable(self.log.log.durable_end, self.now())
-        self._work()
+        self.work()
 
-    def _fail(self, error: GoQueueError) -> None:
+    def fail(self, error: GoQueueError) -> None:
         """Take no part any more: what this disk has is not known."""
         _log.error("node %s takes no part in the cluster any more: %s", self.settings.node, error)
         self.failure, self.raft = error, None
+        self.office.look()
         self.leaderless_ns = self.leaderless_ns or self.now()
         self._proposals.refuse()
         self._tell_changed()
@@ -324,13 +321,15 @@ class ClusterNode:
     def _commit(self, end: int) -> None:
         self.log.apply_to(end)
         self.on_state.emit(self.log.state.take_changed())
+        self.topics.changed()
         self._proposals.commit(end)
-        self._create_cluster()
+        self.office.look()
         self._tell_changed()
 
     def _change_role(self, change: RoleChanged) -> None:
         if change.role != "leader":
             self._proposals.refuse()
+        self.office.look()
         if change.leader is not None:
             self.leaderless_ns = None
         elif self.leaderless_ns is None:
@@ -339,7 +338,7 @@ class ClusterNode:
             self._leader = change.leader
             self.controller_changes += 1
             self._note_event("controller_changed", change.leader.node)
-        self._registered_ns = 0
+        self.presence.controller_changed()
         self._tell_changed()
 
     def _tell_changed(self) -> None:
@@ -359,7 +358,7 @@ class ClusterNode:
     def _tick_raft(self) -> None:
         if self.raft is not None:
             self.raft.tick(self.now())
-            self._work()
+            self.work()
 
     def _tick(self) -> None:
         """Look at silent nodes, say that this one is alive, and register it."""
@@ -369,7 +368,8 @@ class ClusterNode:
             self._ping_ns = now
             for link in self.network.links.values():
                 link.send(Ping())
-        self._register_self(now)
+        self.presence.register()
+        self.office.tick()
         self.lease.renew()
         self._ticks = self._loop.call_later(_TICK_SECONDS, self._tick)
 
@@ -380,70 +380,36 @@ class ClusterNode:
         """The leader of the cluster's log, as far as this node knows."""
         return None if self.raft is None else self.raft.leader
 
-    def propose(self, record: ClusterRecord) -> "asyncio.Future[int]":
-        """Append a record; the future has its offset when it is committed. Raises if this is not the controller."""
+    def append(self, records: Sequence[ClusterRecord]) -> "asyncio.Future[int]":
+        """Append records for the office; the future is kept when they, and all before them, are committed."""
         raft = self.raft
-        if raft is None or not raft.is_controller:
-            leader = self.controller
-            where = "there is none now" if leader is None or leader == self.note.me else f"that is {leader.node}"
-            raise ControllerUnavailable(f"node {self.settings.node} is not the controller: {where}", retry_after=1)
-        count = self.log.append(encode_cluster_record(record))
+        assert raft is not None, "only an open office appends"
+        if records:
+            raft.appended(self.log.append(b"".join(map(encode_cluster_record, records))), self.now())
         answer = self._proposals.add(self.log.log.next_offset)
-        raft.appended(count, self.now())
-        self._work()
+        self._proposals.commit(raft.commit)
+        self.work()
         return answer
 
-    def _create_cluster(self) -> None:
-        """Record what the cluster is, with the first controller."""
-        if self.raft is not None and self.raft.is_controller and not self.log.state.cluster_id and not self._proposals:
-            now_ns = self._runtime.clock.now_ns()
-            forget(self.propose(ClusterCreated(self.note.cluster_id, self.note.voters, now_ns)))
+    async def ask(self, request: ControllerRequest) -> ControllerAnswer:
+        """Ask the controller; see `ControllerClient.ask`."""
+        return await self.client.ask(request)
 
-    def _register_self(self, now: int) -> None:
-        """Have this process recorded, unless it is."""
-        found = self.log.state.nodes.get(self.settings.node)
-        is_recorded = found is not None and found[0].incarnation == self._incarnation
-        if is_recorded or self._has_left or self.is_stopping or self.raft is None:
-            return
-        if now - self._registered_ns < CLUSTER_REGISTER_SECONDS * NANOSECONDS or self.controller is None:
-            return
-        self._registered_ns = now
-        listen = self.settings.listen
-        peer_address = "" if listen is None else f"{listen[0]}:{listen[1]}"
-        register = Register(self._incarnation, self.settings.client_address, peer_address, __version__)
-        if self.raft.is_leader:
-            self._register(self.note.me, register)
-        else:
-            self.network.send(self.controller.node, register)
+    @property
+    def is_registered(self) -> bool:
+        """True if the cluster knows this process, so that this node knows what was decided before."""
+        return self.presence.is_registered
 
-    def _register(self, node: NodeIdentity, asked: Register) -> None:
-        if self.raft is None or not self.raft.is_controller or not self.log.state.cluster_id:
-            return  # it asks again
-        forget(self.register(node, **asdict(asked)))
-
-    def register(
-        self, node: NodeIdentity, *, incarnation: str, client_address: str, peer_address: str, version: str
-    ) -> "asyncio.Future[int]":
-        """Record a process of a node, as the controller; the future has its broker epoch."""
-        now_ns = self._runtime.clock.now_ns()
-        return self.propose(NodeRegistered(*node, incarnation, client_address, peer_address, version, now_ns))
-
-    def ask_for_vote(self, candidate: NodeIdentity, asked: VoteRequest) -> "asyncio.Future[VoteAnswer]":
-        """Return the answer for a candidate that is not connected, once it may leave."""
-        assert self.raft is not None, "only a voter is asked"
-        answer: asyncio.Future[VoteAnswer] = self._loop.create_future()
-        self._vote_answers.setdefault(candidate, []).append(answer)
-        self.raft.receive(candidate, asked, self.now())
-        self._work()
-        return answer
+    def wall_clock(self) -> int:
+        return self._runtime.clock.now_ns()
 
     async def remove(self, node: str) -> None:
         """Take a node out of the list, as the controller; hand over if it is this one."""
-        await self.propose(NodeLeft(node, self._runtime.clock.now_ns()))
+        await self.office.append(self.office.in_office().remove(node, self.wall_clock()))
         if node == self.settings.node and self.raft is not None:
-            self._has_left = True
+            self.presence.has_left = True
             self.raft.transfer(self.now())
-            self._work()
+            self.work()
 
     def _note_event(self, kind: EventKind, node: str) -> None:
         self.events.append((self._runtime.clock.now_ns(), kind, node))

@@ -11,7 +11,9 @@ import asyncio
 import secrets
 import ssl
 import struct
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -91,6 +93,10 @@ class PeerLink:
 
     def abort(self) -> None:
         self._writer.transport.abort()
+
+
+MessageHandler = Callable[[PeerLink, Any], None]
+"""Takes the messages of one type."""
 
 
 async def dial(

@@ -17,7 +17,7 @@ class Proposals:
         return len(self._waiting)
 
     def add(self, end: int) -> "asyncio.Future[int]":
-        """Return a future for the offset of the last record below this end."""
+        """Return a future for this end of the log, which is kept when everything below it is committed."""
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((end, answer))
         return answer
@@ -26,7 +26,7 @@ class Proposals:
         while self._waiting and self._waiting[0][0] <= end:
             proposed, answer = self._waiting.popleft()
             if not answer.done():
-                answer.set_result(proposed - 1)
+                answer.set_result(proposed)
 
     def refuse(self) -> None:
         """Answer all: the node is not the controller any more, and its records may be kept or lost."""

@@ -8,8 +8,7 @@ other end may be the reason to fence a node early.
 The controller itself has the lease of its majority.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.messages import NodeIdentity
@@ -18,14 +17,12 @@ from goqueue.cluster.raft import Raft
 from goqueue.events import Signal
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
-from goqueue.runtime.cluster.peer_link import PeerLink
+from goqueue.runtime.cluster.controller_runner import ControllerRunner
+from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerNetwork
 
 _SHARE_PERCENT = 80
 """The part of a session that a lease lasts."""
-
-
-MessageHandler = Callable[[PeerLink, Any], None]
 
 
 class LeasingNode(Protocol):
@@ -38,6 +35,7 @@ class LeasingNode(Protocol):
     network: PeerNetwork
     handlers: dict[type, MessageHandler]
     on_disconnected: Signal[[str]]
+    office: ControllerRunner
 
     @property
     def controller(self) -> NodeIdentity | None: ...
@@ -78,7 +76,7 @@ class ServingLease:
         if isinstance(message, Renewed):
             self._granted_by = link.node
             self._until_ns = max(self._until_ns, message.sent_ns + self._length_ns)
-        elif self._may_grant and link.node not in member.log.state.fenced:
+        elif self._may_grant and member.office.may_lead(link.node):
             link.send(Renewed(message.sent_ns))
 
     @property

@@ -1,0 +1,251 @@
+"""The topics of a cluster on one of its nodes: made here as the controller has decided them, and changed by asking it.
+
+The local catalog and the local logs follow the committed records, one topic after the other. A topic of an earlier
+life is deleted only when the cluster knows that it was. What the cluster does not know was here before it: the node
+offers it to the controller.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.splits import NO_PARENT, Split
+from goqueue.broker.core.topic import Topic, TopicSpec
+from goqueue.broker.core.work import Callback
+from goqueue.broker.losses import UnavailableLog
+from goqueue.broker.scaling import ScaledTopic
+from goqueue.cluster.controller_requests import (
+    AdoptTopics,
+    AlterTopic,
+    ControllerAnswer,
+    ControllerRequest,
+    CreateTopic,
+    DecideSplits,
+    DeleteTopic,
+    ScaleTopic,
+)
+from goqueue.cluster.metadata import ClusterState, as_decided
+from goqueue.cluster.partitions import PartitionId
+from goqueue.errors import GoQueueError, TopicBusy
+from goqueue.limits import CLUSTER_FOLLOW_SECONDS
+from goqueue.quantities import quoted
+from goqueue.runtime.cluster.cluster_log import ClusterLog
+from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.deferred import Deferred
+from goqueue.runtime.runtime import Runtime
+
+_log = logging.getLogger("goqueue.cluster")
+
+_RETRY_SECONDS = 1.0
+T = TypeVar("T")
+
+
+class FollowingNode(Protocol):
+    """The part of a node of the cluster that its topics need."""
+
+    settings: ClusterSettings
+    log: ClusterLog
+
+    @property
+    def is_registered(self) -> bool: ...
+
+    async def ask(self, request: ControllerRequest) -> ControllerAnswer: ...
+
+
+class ClusterTopics:
+    """Follows the cluster. It decides for the broker from `start` on, if this node can share topics."""
+
+    def __init__(self, member: FollowingNode, runtime: Runtime) -> None:
+        self._member = member
+        self._runtime = runtime
+        self.problems: dict[str, str] = {}
+        """Topics that are not here as the cluster has decided, and why."""
+        self.on_followed: asyncio.Event = asyncio.Event()
+        """Set, and cleared at once, when the topics here have become those of a later version."""
+        self.followed_end = 0
+        """The version of the cluster that the topics here are of."""
+        self._dirty: set[str] = set()
+        self._pending: dict[str, int] = {}
+        """Pending delayed messages of topics that were deleted of late."""
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._offered = False
+
+    # --- start and stop ---
+
+    def start(self) -> None:
+        if self._member.settings.feature_level:
+            self._runtime.broker.decide_by(self)
+            self._run(self._follow_all())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def verdict(self) -> tuple[tuple[PartitionId, ...], bool]:
+        """Return the replicas that have lost something that they had confirmed, and whether the catalog is whole."""
+        runtime = self._runtime
+        loses_tail = runtime.store.resources.flusher.mode != "always"
+        lost: list[PartitionId] = []
+        for topic, partition in runtime.broker.partitions():
+            found = runtime.store.recovered.get(partition.log.name)
+            is_torn = found is not None and not found.was_clean and (found.damages or loses_tail)
+            if not is_internal(topic.name) and (is_torn or isinstance(partition.log, UnavailableLog)):
+                lost.append(PartitionId(topic.created_ns, partition.number))
+        return tuple(lost), not runtime.broker.has_lost_topics
+
+    # --- following ---
+
+    def changed(self) -> None:
+        """Records were applied."""
+        self._dirty |= self._member.log.state.take_changed_topics()
+        self._wake.set()
+
+    async def _follow_all(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            end, state = self._member.log.applied_end, self._member.log.state
+            names, self._dirty = self._dirty, set()
+            for name in sorted(names):
+                await self._follow(name, state)
+            self.followed_end = end
+            self.on_followed.set()
+            self.on_followed.clear()
+            if state.feature_level and self._member.is_registered and not self._offered:
+                self._offered = True
+                self._run(self._offer())
+
+    async def _follow(self, name: str, state: ClusterState) -> None:
+        try:
+            await self._make_same(name, state)
+            self.problems.pop(name, None)
+        except GoQueueError as error:
+            if self.problems.get(name) != error.sentence:
+                _log.warning("topic %s is not here as the cluster has it: %s", name, error)
+            self.problems[name] = error.sentence
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, name)
+
+    def _again(self, name: str) -> None:
+        self._dirty.add(name)
+        self._wake.set()
+
+    async def _make_same(self, name: str, state: ClusterState) -> None:
+        runtime, maker = self._runtime, self._runtime.broker.maker
+        known = maker.records().get(name)
+        if known is not None and known.created_ns in state.deleted:
+            self._pending[name] = await _answered(partial(maker.drop, name))
+            await runtime.wait_until_left(name)
+        decided = state.topics.get(name)
+        if decided is None:
+            return
+        states = {one: state.partitions.get(PartitionId(decided.created_ns, one)) for one in range(decided.partitions)}
+        if any(one is None for one in states.values()):
+            return  # its replicas follow
+        me = self._member.settings.node
+        here = tuple(number for number, one in states.items() if one is not None and me in one.replicas)
+        await _answered(partial(maker.follow, decided, here))
+        self._decide_splits(name, state)
+
+    def _decide_splits(self, name: str, state: ClusterState) -> None:
+        """Tell the controller where the parents of added partitions ended, of those that are led here."""
+        topic, decided, me = self._runtime.broker.topics[name], state.topics[name], self._member.settings.node
+        ends: dict[int, Split] = {}
+        for number, split in decided.splits.items():
+            if not split.is_decided:
+                if split.parent == NO_PARENT:
+                    ends[number] = Split(NO_PARENT, 0)
+                elif state.partitions[PartitionId(decided.created_ns, split.parent)].leader == me:
+                    ends[number] = Split(split.parent, topic.partition(split.parent).log_end)
+        if ends:
+            self._run(self._tell_splits(DecideSplits(decided.created_ns, ends)))
+
+    async def _tell_splits(self, request: DecideSplits) -> None:
+        try:
+            await self._member.ask(request)
+        except GoQueueError as error:
+            _log.warning("the split offsets of added partitions are not recorded: %s", error)
+
+    async def _offer(self) -> None:
+        """Offer the topics that were here before the cluster."""
+        state = self._member.log.state
+        ids = {topic.created_ns for topic in state.topics.values()} | state.deleted
+        own = self._runtime.broker.maker.records()
+        unknown = tuple(as_decided(one) for one in own.values() if one.created_ns not in ids)
+        if not unknown:
+            return
+        _log.info("this node brings topics to the cluster: %s", ", ".join(sorted(one.name for one in unknown)))
+        try:
+            await self._member.ask(AdoptTopics(self._member.settings.node, unknown))
+            for topic in unknown:
+                self._again(topic.name)
+        except GoQueueError as error:
+            _log.warning("the topics of this node are not recorded in the cluster: %s", error)
+            self._offered = False
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake.set)
+
+    # --- decisions of clients ---
+
+    def create_topic(self, spec: TopicSpec, told: Callback[Topic]) -> None:
+        self._decide(CreateTopic(spec.name, spec.partitions, spec.settings), told, lambda: self._topic(spec.name))
+
+    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic]) -> None:
+        self._decide(AlterTopic(name, changes), told, lambda: self._topic(name))
+
+    def delete_topic(self, name: str, told: Callback[int]) -> None:
+        self._decide(DeleteTopic(name), told, lambda: self._pending.pop(name, 0))
+
+    def scale_topic(self, name: str, count: int, told: Callback[ScaledTopic], *, accept_key_moves: bool) -> None:
+        topic = self._topic(name)
+        before = len(topic.partitions)
+        is_empty = all(one.log.fence is None and one.earliest == one.log_end for one in topic.partitions)
+        self._decide(
+            ScaleTopic(name, count, accept_key_moves, is_empty), told, lambda: ScaledTopic(self._topic(name), before)
+        )
+
+    def _topic(self, name: str) -> Topic:
+        return self._runtime.broker.topic(name)
+
+    def _decide(self, request: ControllerRequest, told: Callback[T], result: Callable[[], T]) -> None:
+        self._run(self._decided(request, told, result))
+
+    async def _decided(self, request: ControllerRequest, told: Callback[T], result: Callable[[], T]) -> None:
+        """Ask the controller; answer when the topics here are those of its decision."""
+        try:
+            answer = await self._member.ask(request)
+            await self._wait_for(answer.version, request)
+            found = result()
+        except GoQueueError as error:
+            told(error)
+        else:
+            told(found)
+
+    async def _wait_for(self, version: int, request: ControllerRequest) -> None:
+        name = getattr(request, "name", "")
+        try:
+            async with asyncio.timeout(CLUSTER_FOLLOW_SECONDS):
+                while self.followed_end < version:
+                    await self.on_followed.wait()
+        except TimeoutError:
+            raise TopicBusy(f"topic {quoted(name)} is recorded, and not yet so on this node", topic=name) from None
+        if name in self.problems:
+            raise TopicBusy(
+                f"topic {quoted(name)} is recorded, and not so on this node: {self.problems[name]}", topic=name
+            )
+
+
+async def _answered(rule: Callable[[Callback[T]], None]) -> T:
+    """Call a rule of the broker; wait for its durable answer."""
+    answer: Deferred[T] = Deferred()
+    rule(answer.resolve)
+    return await answer

@@ -1,0 +1,250 @@
+"""The controller's office on a node: what is decided while this node leads the log of the cluster.
+
+It decides on a state of its own: that of all committed records and of those that it has appended since. With the
+office the state is dropped, as the records may be.
+
+Which nodes are there is not recorded, only fences are. A node is fenced when it was silent for a session, or at once
+when its process is gone: its address refuses connections, to this node and to a second one. After a change of the
+controller, or a pause of this process, every node has a whole session again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from goqueue.clock import NANOSECONDS
+from goqueue.cluster.controller import Controller, ControllerSettings, Records
+from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
+from goqueue.cluster.formation import ClusterNote
+from goqueue.cluster.membership import Membership
+from goqueue.cluster.messages import NodeIdentity
+from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, NodeRegistered
+from goqueue.cluster.peer_messages import Register, Unreachable
+from goqueue.cluster.raft import Raft
+from goqueue.errors import ControllerUnavailable
+from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS
+from goqueue.runtime.cluster.cluster_log import ClusterLog
+from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.cluster.peer_link import MessageHandler
+from goqueue.runtime.cluster.peer_network import PeerNetwork
+from goqueue.runtime.cluster.proposals import forget
+
+_log = logging.getLogger("goqueue.cluster")
+
+_LATE_NS = NANOSECONDS
+"""A tick that is so late shows that this process stood still."""
+_TOPICS = 1
+"""The feature level of topics with replicas."""
+
+
+class ControllingNode(Protocol):
+    """The part of a node of the cluster that its office needs."""
+
+    settings: ClusterSettings
+    note: ClusterNote
+    raft: Raft | None
+    log: ClusterLog
+    network: PeerNetwork
+    membership: Membership
+    handlers: dict[type, MessageHandler]
+
+    @property
+    def controller(self) -> NodeIdentity | None: ...
+
+    def now(self) -> int: ...
+
+    def wall_clock(self) -> int: ...
+
+    def append(self, records: Sequence[ClusterRecord]) -> "asyncio.Future[int]": ...
+
+
+class ControllerRunner:
+    """The office; it is open while `controller` is not None."""
+
+    def __init__(self, member: ControllingNode) -> None:
+        self._member = member
+        self.controller: Controller | None = None
+        self._since_ns = self._grace_ns = self._tick_ns = 0
+        self._up_ns: dict[str, int] = {}
+        """Since when this controller knows that a node is there."""
+        self._fenced_at: dict[str, int] = {}
+        """The offsets of fences of this controller."""
+        self._gone: dict[str, dict[str, int]] = {}
+        """The nodes whose processes are gone, and when which other node has seen that."""
+        member.handlers[Register] = lambda link, asked: self.register(link.hello.identity, asked)
+        member.handlers[Unreachable] = lambda link, told: self.gone(told.node, link.node)
+
+    # --- the office ---
+
+    def look(self) -> None:
+        """Open or close the office; called after each change of the role, and each commit."""
+        raft = self._member.raft
+        if raft is None or not raft.is_leader:
+            self.controller = None
+        elif self.controller is None and raft.is_controller:
+            self._open()
+
+    def _open(self) -> None:
+        member = self._member
+        self._since_ns = self._grace_ns = self._tick_ns = member.now()
+        self._up_ns, self._fenced_at = {}, {}
+        settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr)
+        self.controller = Controller(member.log.state.copy(), settings)
+        note = member.note
+        if not self.controller.state.cluster_id:
+            forget(self.append([ClusterCreated(note.cluster_id, note.voters, member.wall_clock())]))
+        elif self._has_topics and (records := self.controller.complete()):
+            forget(self.append(records))
+
+    @property
+    def _has_topics(self) -> bool:
+        return self.controller is not None and self.controller.state.feature_level >= _TOPICS
+
+    def in_office(self) -> Controller:
+        """Return the rules. Raises ControllerUnavailable."""
+        raft = self._member.raft
+        if self.controller is None or raft is None or not raft.is_controller:
+            leader, me = self._member.controller, self._member.note.me
+            where = "there is none now" if leader is None or leader == me else f"that is {leader.node}"
+            raise ControllerUnavailable(f"node {me.node} is not the controller: {where}", retry_after=1)
+        return self.controller
+
+    def append(self, records: Records) -> "asyncio.Future[int]":
+        """Append records in one piece; the future has the end of the log behind them when they are committed."""
+        controller = self.in_office()
+        offset = self._member.log.log.next_offset
+        for number, record in enumerate(records):
+            controller.state.apply(record, offset + number)
+            if isinstance(record, NodeFenced):
+                self._fenced_at[record.node] = offset + number
+                _log.warning("node %s is fenced%s", record.node, ": it stops" if record.is_stopping else "")
+        return self._member.append(records)
+
+    # --- requests ---
+
+    async def decide(self, request: ControllerRequest) -> ControllerAnswer:
+        """Answer a request when its records are committed."""
+        controller = self.in_office()
+        if not self._has_topics:
+            raise ControllerUnavailable(
+                "not all nodes of the cluster are registered with a version that shares topics",
+                hint="see `goqueue-cli cluster nodes`",
+                retry_after=1,
+            )
+        topic_id = self._topic_id(request)
+        committed = self.append(controller.decide(request, self._member.wall_clock()))
+        topic_id = topic_id or self._topic_id(request)
+        return ControllerAnswer(await committed, topic_id)
+
+    def _topic_id(self, request: ControllerRequest) -> int:
+        name = getattr(request, "name", "")
+        topic = None if self.controller is None else self.controller.state.topics.get(name)
+        return 0 if topic is None else topic.created_ns
+
+    # --- nodes ---
+
+    def register(self, node: NodeIdentity, asked: Register) -> None:
+        """Record a process of a node, unless it is recorded. It asks again until it is."""
+        with suppress(ControllerUnavailable):
+            controller = self.in_office()
+            known = controller.state.nodes.get(node.node)
+            if controller.state.cluster_id and (known is None or known[0].incarnation != asked.incarnation):
+                forget(self._register(controller, node, asked))
+
+    def _register(self, controller: Controller, node: NodeIdentity, asked: Register) -> "asyncio.Future[int]":
+        record = NodeRegistered(
+            *node, asked.incarnation, asked.client_address, asked.peer_address, asked.version,
+            self._member.wall_clock(), asked.rack, asked.feature_level,
+        )  # fmt: skip
+        self._up_ns[node.node] = self._member.now()
+        self._gone.pop(node.node, None)
+        return self.append(controller.register(record, asked.damaged, is_whole=asked.is_whole))
+
+    async def register_now(self, node: NodeIdentity, asked: Register) -> int:
+        """Record a process of a node; return its broker epoch when that is committed."""
+        controller = self.in_office()
+        committed = self._register(controller, node, asked)
+        _, broker_epoch = controller.state.nodes[node.node]
+        await committed
+        return broker_epoch
+
+    def gone(self, node: str, witness: str) -> None:
+        """Note that the process of a node is gone, as a node has seen; two of them are believed."""
+        now = self._member.now()
+        seen = self._gone.setdefault(node, {})
+        seen[witness] = now
+        self._gone[node] = {one: at for one, at in seen.items() if now - at < CLUSTER_WITNESS_SECONDS * NANOSECONDS}
+        self._fence_gone(node)
+
+    def _fence_gone(self, node: str) -> None:
+        seen = self._gone.get(node, {})
+        is_believed = len(seen) > 1 and self._member.note.me.node in seen
+        if self._has_topics and is_believed and node not in self._member.network.links:
+            self._fence(node)
+
+    def may_lead(self, node: str) -> bool:
+        """Return whether a node is not fenced, as this controller has decided."""
+        return self.controller is not None and node not in self.controller.state.fenced
+
+    def back(self, node: str) -> None:
+        """A node is connected."""
+        self._gone.pop(node, None)
+
+    def _fence(self, node: str) -> None:
+        assert self.controller is not None, "only an open office fences"
+        with suppress(ControllerUnavailable):  # it hands over: the next one fences
+            if records := self.controller.fence(node):
+                forget(self.append(records))
+
+    def tick(self) -> None:
+        """Look at silent nodes, at those that are back, and at leaders that can return."""
+        now = self._member.now()
+        if now - self._tick_ns > _LATE_NS:
+            self._grace_ns = now
+        before, self._tick_ns = self._tick_ns, now
+        raft = self._member.raft
+        if not self._has_topics or raft is None or not raft.is_controller:
+            return
+        assert self.controller is not None, "an office with topics is open"
+        state = self.controller.state
+        for node in list(state.nodes):
+            if node in state.fenced:
+                self._unfence(node, raft)
+            elif self._silence_ns(node, now) > self._member.settings.session_ns:
+                self._fence(node)
+            else:
+                self._fence_gone(node)
+        if now // NANOSECONDS > before // NANOSECONDS:
+            self._return_leaders(now)
+
+    def _silence_ns(self, node: str, now: int) -> int:
+        silence = self._member.membership.silence_ns(node, now)
+        return min(now - self._grace_ns, now if silence is None else silence)
+
+    def _unfence(self, node: str, raft: Raft) -> None:
+        """Let a node in again that is heard, and that knows of its fence."""
+        assert self.controller is not None, "only an open office does so"
+        member = self._member
+        if node != member.note.me.node:
+            link, now = member.network.links.get(node), member.now()
+            silence = member.membership.silence_ns(node, now)
+            if link is None or silence is None or silence > member.settings.session_ns // 2:
+                return
+            progress = raft.progress.get(link.hello.identity)
+            if progress is None or progress.match <= self._fenced_at.get(node, raft.epoch_start):
+                return
+        if records := self.controller.unfence(node):
+            _log.info("node %s takes part again", node)
+            self._up_ns[node] = member.now()
+            forget(self.append(records))
+
+    def _return_leaders(self, now: int) -> None:
+        assert self.controller is not None, "only an open office does so"
+
+        def is_settled(node: str) -> bool:
+            return now - self._up_ns.get(node, self._since_ns) >= CLUSTER_SETTLED_SECONDS * NANOSECONDS
+
+        if records := self.controller.return_leaders(is_settled, CLUSTER_RETURNS_AT_ONCE):
+            forget(self.append(records))
