@@ -30,11 +30,13 @@ from goqueue.client.times import Nanoseconds
 if TYPE_CHECKING:
     from goqueue.client._async.client import AsyncClient
     from goqueue.client._async.consumer import AsyncConsumer
-    from goqueue.client._async.producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
+    from goqueue.client._async.deliveries import AsyncDeliveries, AsyncDelivery
+    from goqueue.client._async.producer import AsyncProducer
     from goqueue.client._async.reader import AsyncReader
     from goqueue.client._async.transaction import AsyncTransaction
     from goqueue.client._sync.consumer import Consumer
-    from goqueue.client._sync.producer import Deliveries, Delivery, Producer
+    from goqueue.client._sync.deliveries import Deliveries, Delivery
+    from goqueue.client._sync.producer import Producer
     from goqueue.client._sync.reader import Reader
     from goqueue.client._sync.transaction import Transaction
     from goqueue.client.alert_requests import AlertDelivery, AlertInfo, AlertOverview, AlertTest, SilenceInfo

@@ -1,13 +1,14 @@
 """The batches of a producer: what waits, when it is due, and what becomes of it. No threads, sockets or clock.
 
 Messages gather in one batch for each partition, and delayed ones in another. When a batch is due, everything of its
-topic is sent with it. One request is under way at a time; meanwhile the next one gathers. So batches grow with load.
+topic is sent with it. One request is under way at a time, in a cluster one for each leader. Batches grow meanwhile.
 
 What must stay true:
 
 - A sealed batch never changes. It is sent with the same producer, sequence and count, byte for byte, until it is
   acknowledged or fails, and the next batch of its partition is not sealed before that. Only when the broker certainly
   does not have it, because it does not know its producer, it is sealed again for another one.
+- A batch is under way to one leader at a time. When its partition gets another leader, it waits for its answer first.
 - Sequences belong to a topic's partition, not to the object here. The delayed log has its own.
 - When partitions were added, the broker refuses batches that were placed by the former number. No other batch of the
   topic is sealed then until every sealed one is settled or refused; after that all that waits is placed anew, so that
@@ -18,15 +19,23 @@ What must stay true:
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from goqueue.client.delivery import BatchSlot, DueHeader, FrameFields, OffsetPieces, SendBatch, concluded
+from goqueue.client.delivery import (
+    BatchSlot,
+    DueHeader,
+    FrameFields,
+    OffsetPieces,
+    SendBatch,
+    concluded,
+    delivery_timed_out,
+)
 from goqueue.client.quota_waits import note_refusal
 from goqueue.client.section_encoding import encode_section, fields_of, open_section, with_producer_header
 from goqueue.client.violations import divide_by_errors, without_messages
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import GoQueueError, QuotaExceeded, RequestTimedOut
+from goqueue.errors import GoQueueError
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
 from goqueue.partitioner import Hash, partition_of
 from goqueue.storage.frame import key_at
@@ -105,20 +114,6 @@ def _queues(partitions: int, *, delayed: bool) -> list[PartitionQueue]:
     return [PartitionQueue(partition, delayed) for partition in range(partitions)]
 
 
-def _expired(batch: SendBatch, seconds: float) -> GoQueueError:
-    """Return the error of a batch that is older than the delivery timeout."""
-    count, refusal = batch.count, batch.last_refusal
-    what = f"{count} message{'' if count == 1 else 's'} for {batch.topic}/{batch.partition}"
-    was = "was" if count == 1 else "were"
-    if isinstance(refusal, QuotaExceeded) and not batch.unsure:
-        sentence = f"{what} {was} not stored within {seconds} seconds: {refusal.sentence}"
-        return QuotaExceeded(sentence, hint=refusal.hint, **refusal.details)
-    return RequestTimedOut(
-        f"{what} {was} not delivered within {seconds} seconds{f': {refusal}' if refusal else ''}",
-        hint=None if batch.sealed is None else f"{'it' if count == 1 else 'they'} may have been stored",
-    )
-
-
 class Accumulator:
     """Takes frames, returns batches that are due, and records their results."""
 
@@ -128,6 +123,8 @@ class Accumulator:
         self.hurry = 0
         """The number of callers that wait for everything to be sent: then all batches are due."""
         self.buffered = 0
+        self.lane_of: Callable[[str, int], object] | None = None
+        """In a cluster: the leader of a partition, to which its batches go."""
         self._clock = clock
         self._owner = owner
         self._request_bytes = rules.request_bytes
@@ -226,13 +223,31 @@ class Accumulator:
             or now_ns >= batch.opened_ns + int(rules.linger * NANOSECONDS)
         )
 
-    def wake_ns(self) -> int | None:
-        """Return when the next batch becomes due or times out; None while nothing waits."""
+    def _heads(self, lane: object) -> Iterator[tuple[PartitionQueue, SendBatch]]:
+        """Yield the oldest batch of each queue of a leader, unless it is under way or is to be placed anew."""
+        lane_of = self.lane_of
+        for queue, topic in self._active.items():
+            batch = queue.batches[0]
+            is_of_lane = lane_of is None or (not batch.in_flight and lane_of(topic.name, queue.partition) == lane)
+            if is_of_lane and not self._is_held(batch):
+                yield queue, batch
+
+    def places(self) -> set[tuple[str, int]]:
+        """Return the topics and partitions for which something waits."""
+        return {(topic.name, queue.partition) for queue, topic in self._active.items()}
+
+    def hasten(self, places: Collection[tuple[str, int]]) -> None:
+        """End the wait of batches that were refused by a former leader of these partitions."""
+        for queue, topic in self._active.items():
+            if (topic.name, queue.partition) in places:
+                queue.batches[0].not_before_ns = 0
+
+    def wake_ns(self, lane: object = None) -> int | None:
+        """Return when the next batch of a leader becomes due or times out; None while nothing waits."""
         linger, limit = int(self.rules.linger * NANOSECONDS), int(self.rules.delivery_timeout * NANOSECONDS)
         times = (
             min(batch.not_before_ns or batch.opened_ns + linger, batch.opened_ns + limit)
-            for batch in (queue.batches[0] for queue in self._active)
-            if not self._is_held(batch)
+            for _, batch in self._heads(lane)
         )
         return min(times, default=None)
 
@@ -240,28 +255,26 @@ class Accumulator:
         """Return whether a batch waits until it is placed anew."""
         return bool(self._recounts) and batch.sealed is None and batch.topic in self._recounts
 
-    def has_due(self, now_ns: int) -> bool:
-        heads = (queue.batches[0] for queue in self._active)
-        return any(self.is_due(batch, now_ns) and not self._is_held(batch) for batch in heads)
+    def has_due(self, now_ns: int, lane: object = None) -> bool:
+        return any(self.is_due(batch, now_ns) for _, batch in self._heads(lane))
 
-    def take(self, now_ns: int) -> list[SendBatch]:
+    def take(self, now_ns: int, lane: object = None) -> list[SendBatch]:
         """Seal and return the batches of the next request: of one topic, at most one for each section."""
-        heads = ((queue, queue.batches[0]) for queue in self._active)
-        leader = next((queue for queue, head in heads if self.is_due(head, now_ns) and not self._is_held(head)), None)
-        if leader is None:
+        first = next((queue for queue, head in self._heads(lane) if self.is_due(head, now_ns)), None)
+        if first is None:
             return []
-        name, taken, size = self._active[leader].name, [leader], leader.batches[0].size
-        sections = {leader.section}
-        for queue, topic in self._active.items():
-            head = queue.batches[0]
-            fits = size + head.size <= self._request_bytes and not self._is_held(head)
-            if topic.name == name and queue.section not in sections and fits and head.not_before_ns <= now_ns:
+        name, taken, size = self._active[first].name, [first], first.batches[0].size
+        sections = {first.section}
+        for queue, head in self._heads(lane):
+            fits = size + head.size <= self._request_bytes
+            if head.topic == name and queue.section not in sections and fits and head.not_before_ns <= now_ns:
                 taken.append(queue)
                 sections.add(queue.section)
                 size += head.size
         for queue in taken:
             self._seal(queue, self._active[queue])
             self._active[queue] = self._active.pop(queue)  # to the end: every queue gets its turn
+            queue.batches[0].in_flight = self.lane_of is not None
         return [queue.batches[0] for queue in taken]
 
     def _seal(self, queue: PartitionQueue, topic: TopicQueues) -> None:
@@ -313,9 +326,9 @@ class Accumulator:
     def expire(self, now_ns: int) -> list[SendBatch]:
         """Fail batches older than the delivery timeout, and return what is settled with that."""
         limit = int(self.rules.delivery_timeout * NANOSECONDS)
-        late = [batch for batch in self.waiting() if now_ns >= batch.opened_ns + limit]
+        late = [one for one in self.waiting() if now_ns >= one.opened_ns + limit and not one.in_flight]
         for batch in late:
-            error = _expired(batch, self.rules.delivery_timeout)
+            error = delivery_timed_out(batch, self.rules.delivery_timeout)
             error.__cause__ = batch.last_refusal
             self.fail(batch, error)
         return concluded(late)

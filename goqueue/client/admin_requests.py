@@ -149,7 +149,7 @@ def create_on_publish(name: str) -> ApiRequest[JsonObject]:
 
 def first_offset_at(name: str, partition: int, time: Moment) -> ApiRequest[int]:
     path = f"/topics/{quote(name)}/partitions/{partition}/offset?time={to_text(time)}"
-    return json_request("GET", path, int, field="offset")
+    return json_request("GET", path, int, field="offset", place=(name, partition))
 
 
 class TopicAdmin:

@@ -21,6 +21,7 @@ from goqueue.errors import (
     BrokerUnreachable,
     CallerError,
     GoQueueError,
+    LeadershipLost,
     OperatorError,
     RequestInvalid,
     TransientError,
@@ -88,6 +89,8 @@ class ApiRequest(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """Seconds for which the broker may delay the answer on purpose."""
     unsure_hint: str = _UNSURE_HINT
     """The hint when it is unknown whether a request arrived that is not `idempotent`."""
+    place: tuple[str, int] | None = None
+    """The topic and the partition whose leader answers it; None if any node does."""
 
     def parts(self, address: Address, sender: Sender = ANONYMOUS) -> "list[Buffer]":
         """Return the bytes to send; the body is not copied."""
@@ -126,6 +129,7 @@ def json_request(  # noqa: PLR0913 - the fields of a request
     idempotent: bool = True,
     patience: float = 0.0,
     unsure_hint: str = _UNSURE_HINT,
+    place: tuple[str, int] | None = None,
 ) -> ApiRequest[T]:
     """Return a request in JSON. With a `field`, its result is that field of the answer."""
 
@@ -133,7 +137,7 @@ def json_request(  # noqa: PLR0913 - the fields of a request
         return decode_json(answer, kind) if field is None else decode_field(answer, kind, field)
 
     parts = () if body is None else (msgspec.json.encode(body),)
-    return ApiRequest(method, path, decode, parts, JSON, idempotent, patience, unsure_hint)
+    return ApiRequest(method, path, decode, parts, JSON, idempotent, patience, unsure_hint, place)
 
 
 def decode_field(answer: ApiResponse, kind: type[T], name: str) -> T:
@@ -312,6 +316,9 @@ class ClientCore:
         if self._closed:
             raise RequestInvalid("this client is closed", hint="make another one")
 
+    def _is_in_cluster(self) -> bool:
+        return self._servers.cluster is not None
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._servers}>"
 
@@ -349,6 +356,8 @@ def error_of_record(record: object, status: int = 400) -> GoQueueError:
         given |= {"code": code, "status": status}
     said = sentence if isinstance(sentence, str) and sentence else f"the answer is {status}"
     error = kind(said, hint=hint if isinstance(hint, str) else None, **given)
+    if isinstance(error, LeadershipLost):
+        error.details.setdefault("unsure", True)
     translate(error)
     return error
 

@@ -130,6 +130,7 @@ class AsyncConnection(ConnectionCore):
         """Send a request; `receive` takes its answer."""
         if self._answer is not None:
             self.close()  # the answer to an earlier request may still come
+        self._route(call)
         try:
             wire = await self._open(deadline)
             self._answer = wire.expect()
@@ -172,10 +173,9 @@ class AsyncConnection(ConnectionCore):
     async def _open(self, deadline: float) -> _Wire:
         if self._process != os.getpid():
             self._process, self._wire = os.getpid(), None
-        if self._wire is not None and (self._wire.ended or self._wire.transport is None or self._is_left):
+        if self._wire is not None and (self._wire.ended or self._wire.transport is None):
             self.close()
         if self._wire is None:
-            self._choose_address()
             loop = asyncio.get_running_loop()
             try:
                 async with asyncio.timeout(min(deadline - time.monotonic(), self._connect_timeout)):

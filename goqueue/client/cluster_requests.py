@@ -1,11 +1,13 @@
 """The client's methods for a cluster: its nodes and its controller, as the broker at the address sees them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from goqueue.client import api_request
 from goqueue.client.api_request import ApiRequest, json_request, with_query
+from goqueue.client.cluster_metadata import ClusterMetadata
 
 
 class ClusterNodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +66,10 @@ class ClusterHealthInfo(msgspec.Struct, frozen=True, kw_only=True):
     topics: str = "not_replicated"
 
 
+def cluster_metadata(topics: Sequence[str] = ()) -> ApiRequest[ClusterMetadata]:
+    return json_request("GET", with_query("/cluster/metadata", topic=list(topics)), ClusterMetadata)
+
+
 class ClusterAdmin:
     """The nodes of a cluster."""
 
@@ -75,6 +81,11 @@ class ClusterAdmin:
         """
         path = with_query("/cluster/state", since=since, wait=wait or None)
         return json_request("GET", path, ClusterStateInfo)
+
+    @api_request.operation
+    def cluster_metadata(self, *topics: str) -> ApiRequest[ClusterMetadata]:
+        """Return the nodes and who leads the partitions of these topics, or of all."""
+        return cluster_metadata(topics)
 
     @api_request.operation
     def cluster_health(self, *, node: str | None = None) -> ApiRequest[ClusterHealthInfo]:

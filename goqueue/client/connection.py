@@ -48,6 +48,7 @@ class Connection(ConnectionCore):
 
     def send(self, call: ApiRequest[Any], deadline: float) -> None:
         """Send a request; `receive` takes its answer."""
+        self._route(call)
         try:
             wire = self._open(deadline)
             self._set_timeout(wire, socket.SO_SNDTIMEO, deadline)
@@ -119,10 +120,9 @@ class Connection(ConnectionCore):
         if self._process != os.getpid():
             self.close()  # in this process alone: the parent goes on using it
             self._process = os.getpid()
-        if self._socket is not None and (self._is_left or _can_read(self._socket)):
+        if self._socket is not None and _can_read(self._socket):
             self.close()  # between two requests only the end of the connection can be read
         if self._socket is None:
-            self._choose_address()
             self._socket = self._connect(min(self._connect_timeout, deadline - time.monotonic()))
         return self._socket
 

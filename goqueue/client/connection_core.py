@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from goqueue.client.address import Address
 from goqueue.client.api_request import ANONYMOUS, ApiRequest, ApiResponse, Sender
+from goqueue.client.cluster_view import ClusterView
 from goqueue.client.servers import Servers
-from goqueue.errors import BrokerStopping, BrokerUnreachable, GoQueueError, RequestTimedOut
+from goqueue.errors import (
+    BrokerStopping,
+    BrokerUnreachable,
+    GoQueueError,
+    LeadershipLost,
+    LeaderUnavailable,
+    NotLeader,
+    RequestTimedOut,
+)
+from goqueue.wire.headers import METADATA
 
 if TYPE_CHECKING:
     import ssl
 
 T = TypeVar("T")
+
+_METADATA = METADATA.encode()
 
 SILENT_SECONDS = 2.0
 """The time after which a silent address is left for another one; twice as long after each silence in a row."""
@@ -46,56 +58,118 @@ class ConnectionCore(ABC):
         self._said: dict[Address, str] = {}
         """What they and others said since the last answer."""
         self._silences = 0
+        self._redirect: Address | None = None
+        """Where the last request is answered, by the node that was asked."""
+        self._node: Address | None = None
+        """The only address of this connection; None for any."""
 
     # --- several addresses ---
 
+    def pin(self, node: Address) -> None:
+        """Use this address only, whatever becomes of it."""
+        self._node = self._address = node
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    @property
+    def servers(self) -> Servers:
+        return self._servers
+
+    def turn(self) -> None:
+        """Ask another address next, because this one knows too little."""
+        if not self._servers.is_one:
+            self._address = self._servers.choose({self._address})
+            self.close()
+
     def attempt_seconds(self, call: ApiRequest[Any], seconds: float) -> float:
         """Return how long an attempt may take: less than `seconds` if the request may then go to another address."""
-        if len(self._servers.addresses) == 1 or not call.idempotent:
+        if self._servers.is_one or not call.idempotent:
             return seconds
         return min(seconds, call.patience + SILENT_SECONDS * 2.0**self._silences)
 
     def decode(self, call: ApiRequest[T], answer: ApiResponse) -> T:
         """Return the result of a request. Raises what it was refused with."""
+        version = answer.headers.get(_METADATA)
+        if version is not None:
+            self._servers.announced(version)
         try:
             result = call.decode(answer)
         except GoQueueError as error:
             raise self.noted(error) from None
-        if self._said:
+        if self._said or self._tried:
             self._servers.worked(self._address)
             self._tried.clear()
             self._said.clear()
             self._silences = 0
+        self._redirect = None
         return result
 
     def noted(self, error: GoQueueError) -> GoQueueError:
         """Note a failure of the address, and return its error: `untried` in the details if another one is left."""
-        addresses = self._servers.addresses
-        if len(addresses) == 1 or not _is_failure_of_address(error):
+        servers = self._servers
+        self._redirect = None
+        if servers.is_one:
             return error
-        self._servers.failed(self._address)
+        if servers.cluster is not None and isinstance(error, NotLeader | LeaderUnavailable | LeadershipLost):
+            return self._moved(error, servers.cluster)
+        if not _is_failure_of_address(error):
+            return error
+        servers.failed(self._address)
         self._silences += isinstance(error, RequestTimedOut)
+        if self._node is not None:
+            if servers.cluster is not None:
+                servers.cluster.doubt(self._node)
+            return error
         self._tried.add(self._address)
         own = error.sentence
         self._said[self._address] = own if str(self._address) in own else f"{self._address}: {own}"
         error.sentence = "; ".join(self._said.values())
         error.args = (error.sentence,)
-        if self._tried.issuperset(addresses):
+        if self._tried.issuperset(servers.addresses):
             self._tried.clear()
             return error
         error.details.pop("foreign", None)
         error.details["untried"] = True
         return error
 
-    def _choose_address(self) -> None:
-        """Choose the address of the next connection to be opened."""
-        if len(self._servers.addresses) > 1:
-            self._address = self._servers.choose(self._tried)
+    def _moved(self, error: GoQueueError, cluster: ClusterView) -> GoQueueError:
+        """Note who leads the partition of a request; the next attempt goes there at once if it was not tried yet."""
+        cluster.heed(error)
+        self._servers.add_nodes()
+        place = error.details.get("topic"), error.details.get("partition")
+        leader = cluster.leader(place) if isinstance(error, NotLeader) else None  # type: ignore[arg-type]
+        self._tried.add(self._address)
+        if leader is None or leader in self._tried or self._servers.is_left(leader):
+            if leader is not None or self._tried.issuperset(self._servers.addresses):
+                self._tried.clear()
+            return error
+        self._redirect = None if self._node is not None else leader
+        error.details["untried"] = True
+        return error
 
-    @property
-    def _is_left(self) -> bool:
-        """True if the address has failed for another connection, and another one is used now."""
-        return bool(self._servers.left) and self._address in self._servers.left
+    def _route(self, call: ApiRequest[Any]) -> None:
+        """Choose the address of a request, and end a connection to another one."""
+        if self._servers.is_one or self._node is not None:
+            return
+        wanted = self.address_of(call)
+        if wanted != self._address:
+            self.close()
+            self._address = wanted
+
+    def address_of(self, call: ApiRequest[Any]) -> Address:
+        """Return the address of a request: that of its partition's leader, or one that works."""
+        servers = self._servers
+        if self._redirect is not None:
+            return self._redirect
+        if call.place is not None and servers.cluster is not None:
+            leader = servers.cluster.leader(call.place)
+            if leader is not None and leader not in self._tried:
+                return leader
+        if self._address in self._tried or servers.is_left(self._address):
+            return servers.choose(self._tried)
+        return self._address
 
     # --- what both kinds have ---
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from goqueue.client.request_attempts import Backoff
 from goqueue.client.times import nanoseconds, to_datetime
 from goqueue.delay import DELIVER_IN, due_time
-from goqueue.errors import GoQueueError, RequestTimedOut
+from goqueue.errors import GoQueueError, QuotaExceeded, RequestTimedOut
 from goqueue.wire.sections import ProducerIdentity
 
 
@@ -94,6 +94,8 @@ class SendBatch:
     timestamp_ns: int | None = None
     pieces: OffsetPieces | None = None
     waiters: list[Callable[[], object]] = field(default_factory=list)
+    in_flight: bool = False
+    """True while a request with it is under way to the leader of its partition."""
     wanted: bool = False
     """True if a caller has waited for it: then it is sent at once."""
     looked: set[int] = field(default_factory=set)
@@ -331,3 +333,17 @@ class BulkDeliveryHandle:
 def still_pending(count: int, timeout: float | None) -> RequestTimedOut:
     what = "a message is" if count == 1 else f"{count} messages are"
     return RequestTimedOut(f"{what} still under way after {timeout} seconds", hint="it is not lost: wait again")
+
+
+def delivery_timed_out(batch: SendBatch, seconds: float) -> GoQueueError:
+    """Return the error of a batch that is older than the delivery timeout."""
+    count, refusal = batch.count, batch.last_refusal
+    what = f"{count} message{'' if count == 1 else 's'} for {batch.topic}/{batch.partition}"
+    was = "was" if count == 1 else "were"
+    if isinstance(refusal, QuotaExceeded) and not batch.unsure:
+        sentence = f"{what} {was} not stored within {seconds} seconds: {refusal.sentence}"
+        return QuotaExceeded(sentence, hint=refusal.hint, **refusal.details)
+    return RequestTimedOut(
+        f"{what} {was} not delivered within {seconds} seconds{f': {refusal}' if refusal else ''}",
+        hint=None if batch.sealed is None else f"{'it' if count == 1 else 'they'} may have been stored",
+    )

@@ -71,7 +71,7 @@ class HttpxConnection(Connection):
 
     def send(self, call: ApiRequest[Any], deadline: float) -> None:
         self.close()
-        self._choose_address()
+        self._route(call)
         address = self._address
         request = _request(self._http, call, address, self._sender, deadline, self._connect_timeout)
         job = self._job = _Job()
@@ -127,7 +127,7 @@ class AsyncHttpxConnection(AsyncConnection):
 
     async def send(self, call: ApiRequest[Any], deadline: float) -> None:
         self.close()
-        self._choose_address()
+        self._route(call)
         address = self._address
         request = _request(self._http, call, address, self._sender, deadline, self._connect_timeout)
         answer = self._answer = asyncio.get_running_loop().create_future()

@@ -6,14 +6,11 @@ new reader that starts at stored positions misses nothing and gets nothing twice
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-import msgspec
-
-from goqueue.client.address import quote
 from goqueue.client.admin_requests import (
     ANSWER_BYTES,
     ANSWER_BYTES_MAX,
@@ -24,15 +21,14 @@ from goqueue.client.admin_requests import (
 )
 from goqueue.client.api_request import (
     ApiRequest,
-    ApiResponse,
     RequestSequence,
-    error_of_response,
-    unreadable_response,
 )
 from goqueue.client.connection_core import ConnectionCore
-from goqueue.client.message import Message, check, decode
-from goqueue.client.quota_waits import note_read_delay, note_refusal
-from goqueue.client.request_attempts import Backoff
+from goqueue.client.delivery import Receipt, Stored
+from goqueue.client.fetch_requests import FetchResult, fetch
+from goqueue.client.message import Message, decode
+from goqueue.client.quota_waits import note_refusal
+from goqueue.client.request_attempts import Backoff, is_transient
 from goqueue.client.times import Nanoseconds, seconds
 from goqueue.errors import (
     ChecksumMismatch,
@@ -40,81 +36,10 @@ from goqueue.errors import (
     OffsetOutOfRange,
     PartitionNotFound,
     RequestInvalid,
-    TransientError,
 )
 from goqueue.limits import OFFSET_MAX
-from goqueue.wire.headers import CHECKSUM, FIRST_OFFSET, FRAMES, HIGH_WATERMARK, NEXT_OFFSET, PARTITIONS, QUOTA, SCANNED
 
 C = TypeVar("C", bound=ConnectionCore)
-
-
-class FetchResult(msgspec.Struct, frozen=True):
-    """An answer of frames."""
-
-    content: bytes
-    next_offset: int
-    high_watermark: int
-    first_offset: int
-    scanned: int | None = None
-    """The number of messages that the filters have examined; None without filters."""
-    partitions: int = 0
-    """How many partitions the topic has; 0 if the broker does not say."""
-
-
-_OFFSETS = (NEXT_OFFSET, HIGH_WATERMARK, FIRST_OFFSET)
-
-
-def fetch(  # noqa: PLR0913 - the query of one request
-    name: str,
-    partition: int,
-    offset: int,
-    max_bytes: int,
-    wait: float,
-    *,
-    skip_damage: bool,
-    filters: Iterable[str] = (),
-    isolation: str = "read_committed",
-) -> ApiRequest[FetchResult]:
-    query = f"offset={offset}&max_bytes={max_bytes}"
-    if wait:
-        query += f"&wait={max(wait, 1e-9):.9f}s"  # without an exponent, and nothing finer than a nanosecond
-    if skip_damage:
-        query += "&skip_damage=true"
-    if isolation != "read_committed":
-        query += f"&isolation={isolation}"
-    chosen = "".join(f"&filter={quote(text)}" for text in filters)
-    path = f"/topics/{quote(name)}/partitions/{partition}/messages?{query}{chosen}"
-    return ApiRequest("GET", path, _found if chosen else _fetched, headers=(("accept", FRAMES),), patience=wait)
-
-
-def _fetched(answer: ApiResponse) -> FetchResult:
-    content, following, high_watermark, first = _taken(answer, _OFFSETS)
-    return FetchResult(content, following, high_watermark, first, None, _partitions(answer))
-
-
-def _found(answer: ApiResponse) -> FetchResult:
-    """Require the number of scanned messages: a server that does not send it may not have applied the filters."""
-    content, following, high_watermark, first, scanned = _taken(answer, (*_OFFSETS, SCANNED))
-    return FetchResult(content, following, high_watermark, first, scanned, _partitions(answer))
-
-
-def _partitions(answer: ApiResponse) -> int:
-    text = answer.header(PARTITIONS)
-    return int(text) if text.isdecimal() and text.isascii() else 0
-
-
-def _taken(answer: ApiResponse, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the frames, and the numbers in these headers."""
-    if answer.status >= 300:
-        raise error_of_response(answer)
-    found = [answer.header(name) for name in names]
-    if not all(text.isdecimal() and text.isascii() for text in found):
-        raise unreadable_response(answer, f"the offsets and counts {', '.join(map(repr, found))} are not numbers")
-    if quota := answer.header(QUOTA):
-        note_read_delay(quota)
-    content = bytes(answer.body)  # slices of it are bytes, which a message gives away
-    check(content, answer.header(CHECKSUM))
-    return content, *map(int, found)
 
 
 ReadPosition = str | int | datetime | Nanoseconds | Mapping[int, int]
@@ -122,6 +47,7 @@ ReadPosition = str | int | datetime | Nanoseconds | Mapping[int, int]
 
 OnMissing = Literal["raise", "earliest", "latest"]
 Isolation = Literal["read_committed", "read_uncommitted"]
+Replica = Literal["leader", "any"]
 NEVER = OFFSET_MAX + 1
 WAIT_SECONDS_MAX = 60.0
 
@@ -144,9 +70,13 @@ class ReadOptions:
     wait: float = 5.0
     filters: tuple[str, ...] = ()
     isolation: Isolation = "read_committed"
+    replica: Replica = "leader"
+    at_least: Mapping[int, int] = field(default_factory=dict)
+    """By partition the offset below which everything must be seen: a replica that is behind waits for it."""
 
     def __post_init__(self) -> None:
-        for name, words in (("on_missing", get_args(OnMissing)), ("isolation", get_args(Isolation))):
+        known = (("on_missing", OnMissing), ("isolation", Isolation), ("replica", Replica))
+        for name, words in ((name, get_args(kind)) for name, kind in known):
             if getattr(self, name) not in words:
                 raise RequestInvalid(f"{name} is {getattr(self, name)!r}", hint=f"known are {', '.join(words)}")
         if not 1 <= self.max_bytes <= ANSWER_BYTES_MAX:
@@ -165,12 +95,30 @@ def parse_read_options(
     partitions: Iterable[int] | int | None,
     wait: str | float,
     filters: Iterable[str] | str,
+    at_least: Mapping[int, int] | Iterable[Receipt | Stored] = (),
     **options: object,
 ) -> ReadOptions:
     chosen = (partitions,) if isinstance(partitions, int) else partitions
     texts = (filters,) if isinstance(filters, str) else tuple(filters)
     places = None if chosen is None else tuple(chosen)
-    return ReadOptions(topic, places, wait=seconds(wait, "wait"), filters=texts, **options)  # type: ignore[arg-type]
+    least = dict(at_least) if isinstance(at_least, Mapping) else _behind(at_least)
+    return ReadOptions(
+        topic,
+        places,
+        wait=seconds(wait, "wait"),
+        filters=texts,
+        at_least=least,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def _behind(receipts: Iterable[Receipt | Stored]) -> dict[int, int]:
+    """Return the offset behind the last of these messages in each partition."""
+    ends: dict[int, int] = {}
+    for one in receipts:
+        if one.offset is not None and not one.delayed:
+            ends[one.partition] = max(ends.get(one.partition, 0), one.offset + 1)
+    return ends
 
 
 @dataclass(slots=True, eq=False)
@@ -189,7 +137,9 @@ class PartitionCursor:
 
     def call(self) -> ApiRequest[FetchResult]:
         options = self.options
-        wait = options.wait if options.follow else 0.0
+        least = options.at_least.get(self.partition, 0)
+        least = least if self.position < least else 0
+        wait = options.wait if options.follow or least else 0.0
         return fetch(
             options.topic,
             self.partition,
@@ -199,6 +149,8 @@ class PartitionCursor:
             skip_damage=options.skip_damage,
             filters=options.filters,
             isolation=options.isolation,
+            replica=options.replica,
+            at_least=least,
         )
 
     def take(self, fetched: FetchResult | GoQueueError) -> list[Message]:
@@ -231,7 +183,9 @@ class PartitionCursor:
         self.done = self.position >= self.end
 
 
-def open_partitions(options: ReadOptions, known: int = 0) -> RequestSequence[list[PartitionCursor]]:
+def open_partitions(
+    options: ReadOptions, known: int = 0, is_in_cluster: Callable[[], bool] = lambda: False
+) -> RequestSequence[list[PartitionCursor]]:
     """Request what the options need, and return a cursor for each partition.
 
     With a number of known partitions, only for those that were added since, from their first message on.
@@ -245,6 +199,8 @@ def open_partitions(options: ReadOptions, known: int = 0) -> RequestSequence[lis
                 f"topic {info.name} has no partition {partition}, but {info.partitions}: 0 to {info.partitions - 1}"
             )
         held = info.partition_offsets.get(str(partition))
+        if is_in_cluster():
+            held = yield from _held_by_leader(info.name, partition)
         if held is None:
             raise PartitionNotFound(f"the broker does not say which offsets {info.name}/{partition} holds")
         start = held.earliest if known else (yield from _resolve(options, "start", partition, held))
@@ -252,9 +208,22 @@ def open_partitions(options: ReadOptions, known: int = 0) -> RequestSequence[lis
         if options.until is not None and not (known and isinstance(options.until, Mapping)):
             until = held.latest if options.until == "now" else (yield from _resolve(options, "until", partition, held))
             end = min(end, until)
+        end = max(end, options.at_least.get(partition, 0))
         # An offset that the broker does not have yet is requested all the same: its answer decides.
         cursors.append(PartitionCursor(options, partition, start, end, done=end <= start <= held.latest))
     return cursors
+
+
+def _held_by_leader(name: str, partition: int) -> RequestSequence[Offsets]:
+    """Return what a partition holds: its leader says so when it refuses an offset that no log has."""
+    try:
+        found: FetchResult = yield fetch(name, partition, OFFSET_MAX, 1, 0.0, skip_damage=False)
+    except OffsetOutOfRange as error:
+        first, following = error.details.get("first"), error.details.get("next")
+        if not isinstance(first, int) or not isinstance(following, int):
+            raise
+        return Offsets(first, following)
+    return Offsets(found.first_offset, found.high_watermark)
 
 
 def _resolve(options: ReadOptions, name: str, partition: int, held: Offsets) -> RequestSequence[int]:
@@ -346,7 +315,7 @@ class PartitionStreamCore(Generic[C]):
         A server that is not a broker does not become one by asking again.
         """
         self._failed = None  # otherwise the wait for the next request would not block
-        if isinstance(result, (TransientError, ChecksumMismatch)):
+        if isinstance(result, GoQueueError) and (is_transient(result) or isinstance(result, ChecksumMismatch)):
             delay = self._backoff.next(result)
             self._not_before = time.monotonic() + delay
             if self._not_before >= self._trying_until or result.details.get("foreign"):

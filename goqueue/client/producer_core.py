@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from goqueue.client import propagation, unclosed
 from goqueue.client.accumulator import Accumulator, BatchingRules, PartitionQueue, TopicQueues, topic_queues
+from goqueue.client.address import Address
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.api_request import check_names, refuse_after_fork
 from goqueue.client.delivery import BatchSpan, DueHeader, FrameFields, OnDelivery, SendBatch
@@ -24,7 +25,8 @@ from goqueue.client.message_encoding import (
     frame_fields,
     serialize_json,
 )
-from goqueue.client.sender import BatchSender
+from goqueue.client.sender import BatchSender, SendStep
+from goqueue.client.servers import Servers
 from goqueue.client.times import Delay, DeliverAt, delay_header, seconds
 from goqueue.clock import Clock
 from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid
@@ -64,7 +66,7 @@ class Options:
     delivery_timeout: str | float = 120.0
     compression: Compression | None = None
     idempotent: bool = True
-    acks: Acks = "leader"
+    acks: Acks = "all"
     serializer: Serializer | None = None
     key_serializer: Serializer | None = None
     transactional_id: str | None = None
@@ -153,6 +155,8 @@ class ProducerCore:
     _work: Condition
     """Notified when there is something to do for the worker, which may be asleep."""
 
+    _servers: Servers
+
     _flags = 0
     """The flags of all its frames."""
 
@@ -174,7 +178,8 @@ class ProducerCore:
         self._process = os.getpid()
         self._end_reason = "the producer was closed"
         self._given_up = False
-        self._asleep = False
+        self._asleep: set[Address | None] = set()
+        """The workers that wait, by the leaders that they send to; None is the one that sends to any node."""
         self._stopping = False
         refuse_after_fork(self, "producer")
 
@@ -194,6 +199,14 @@ class ProducerCore:
         self._accumulator.place_again()
         self._topics[name] = self._former[name] = topic
         return topic
+
+    def _next_step(self, leader: Address | None) -> tuple[SendStep | None, float | None, list[SendBatch]]:
+        """Return the next step of a worker. It sends to the leaders of a cluster once an answer came from one."""
+        if leader is not None:
+            return self._sender.next_for(leader)
+        if self._servers.cluster is not None:
+            self._sender.follow(self._servers.cluster)
+        return self._sender.next()
 
     def _concluded(self) -> None:
         """Apply what a finished step has changed."""
@@ -255,8 +268,8 @@ class ProducerCore:
         return batch, first, piece.positions
 
     def _wake(self) -> None:
-        """Wake the worker; the lock is held."""
-        self._asleep = False
+        """Wake the workers; the lock is held."""
+        self._asleep.clear()
         self._work.notify_all()
 
     def _due(self, delay: Delay | None, deliver_at: DeliverAt | None) -> DueHeader | None:

@@ -119,7 +119,7 @@ def publish_frames(
     headers: tuple[tuple[str, str], ...] = (("content-type", FRAMES), (CHECKSUM, f"{checksum:08x}"))
     if placed_by is not None:
         headers += ((PARTITIONS, str(placed_by)),)
-    options = [] if acks == "leader" else [f"acks={acks}"]
+    options = [] if acks == "all" else [f"acks={acks}"]
     if whose is not None:
         options += [f"producer_id={whose[0]}&epoch={whose[1]}"]
     if begin:

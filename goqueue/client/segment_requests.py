@@ -50,7 +50,8 @@ class SegmentAdmin:
     @operation
     def segments(self, topic: str, partition: int, *, delayed: bool = False) -> ApiRequest[PartitionSegments]:
         """Return the segments of a partition, oldest first, as far as readers see them."""
-        return json_request("GET", with_query(_path(topic, partition), delayed=delayed), PartitionSegments)
+        path = with_query(_path(topic, partition), delayed=delayed)
+        return json_request("GET", path, PartitionSegments, place=(topic, partition))
 
     @operation
     def aborted(
@@ -61,7 +62,8 @@ class SegmentAdmin:
         When there are very many, `next` is the offset to continue with.
         """
         path = f"/topics/{quote(topic)}/partitions/{partition}/aborted"
-        return json_request("GET", with_query(path, first=first, end=end, delayed=delayed), PartitionAborted)
+        path = with_query(path, first=first, end=end, delayed=delayed)
+        return json_request("GET", path, PartitionAborted, place=(topic, partition))
 
     @operation
     def segment_bytes(
@@ -81,7 +83,8 @@ class SegmentAdmin:
         that was replaced since is refused with `segment_not_found`.
         """
         path = f"{_path(topic, partition)}/{segment}/log"
-        return _content(with_query(path, position=position, max_bytes=max_bytes, version=version, delayed=delayed))
+        path = with_query(path, position=position, max_bytes=max_bytes, version=version, delayed=delayed)
+        return _content(path, (topic, partition))
 
     @operation
     def segment_index(
@@ -89,15 +92,15 @@ class SegmentAdmin:
     ) -> ApiRequest[bytes]:
         """Return the index of a segment: entries of 24 bytes with offset, position and time, big-endian."""
         path = f"{_path(topic, partition)}/{segment}/index"
-        return _content(with_query(path, version=version, delayed=delayed))
+        return _content(with_query(path, version=version, delayed=delayed), (topic, partition))
 
 
 def _path(topic: str, partition: int) -> str:
     return f"/topics/{quote(topic)}/partitions/{partition}/segments"
 
 
-def _content(path: str) -> ApiRequest[bytes]:
-    return ApiRequest("GET", path, _checked, headers=(("accept", OCTETS),))
+def _content(path: str, place: tuple[str, int]) -> ApiRequest[bytes]:
+    return ApiRequest("GET", path, _checked, headers=(("accept", OCTETS),), place=place)
 
 
 def _checked(answer: ApiResponse) -> bytes:

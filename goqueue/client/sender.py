@@ -5,16 +5,22 @@ from typing import Any
 
 from goqueue.client import publish_requests
 from goqueue.client.accumulator import SEQUENCES, Accumulator
+from goqueue.client.address import Address
 from goqueue.client.api_request import ApiRequest
+from goqueue.client.cluster_metadata import ClusterMetadata
+from goqueue.client.cluster_requests import cluster_metadata
+from goqueue.client.cluster_view import ClusterView
 from goqueue.client.delivery import SendBatch, concluded
 from goqueue.client.quota_waits import note_refusal
-from goqueue.client.request_attempts import Backoff
+from goqueue.client.request_attempts import ELECTION_SECONDS, FIRST_SECONDS, Backoff, is_transient
 from goqueue.client.transaction_requests import identity_request
 from goqueue.client.violations import errors_by_message
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     BrokerStopping,
     ChecksumMismatch,
+    ClusterOff,
+    EndpointNotFound,
     GoQueueError,
     PartitionCountStale,
     PartitionNotFound,
@@ -32,7 +38,7 @@ FAILURES_KEPT = 1000
 
 @dataclass(slots=True)
 class SendStep:
-    """A request and the batches in it; without batches it asks for a producer id."""
+    """A request and the batches in it; without batches it asks for a producer id or for the leaders of topics."""
 
     call: ApiRequest[Any]
     batches: list[SendBatch]
@@ -40,6 +46,8 @@ class SendStep:
     """The time until the oldest batch times out."""
     identity: ProducerIdentity | None = None
     """The producer of the batches."""
+    leaders_of: frozenset[str] = frozenset()
+    """The topics whose leaders it asks for."""
 
 
 class DeliveryFailures:
@@ -95,7 +103,9 @@ def is_certainly_not_stored(batch: SendBatch, error: GoQueueError) -> bool:
 
 
 class BatchSender:
-    """Decides between the accumulator and the connection. One step at a time is under way."""
+    """Decides between the accumulator and the connections. One step at a time is under way, in a cluster one for each
+    leader: those of `next_for`, beside one of `next`, which finds out who the leaders are.
+    """
 
     def __init__(self, accumulator: Accumulator, clock: Clock, acks: str) -> None:
         self.accumulator = accumulator
@@ -106,6 +116,24 @@ class BatchSender:
         self._acks = acks
         self._backoff = Backoff()
         self._not_before_ns = 0
+        self._view: ClusterView | None = None
+        self._look = Backoff()
+        self._look_at_ns = 0
+        """When the leaders may be asked for again."""
+
+    def follow(self, view: ClusterView) -> None:
+        """Send to the leaders of a cluster from now on, if it says who they are; nothing is under way."""
+        if view.has_metadata and self._view is None:
+            self._view, self.accumulator.lane_of = view, view.lane
+
+    @property
+    def is_following(self) -> bool:
+        return self._view is not None
+
+    @property
+    def is_looking(self) -> bool:
+        """True while the latest metadata lacked leaders that are needed."""
+        return self._look.attempts > 0
 
     def next(self) -> tuple[SendStep | None, float | None, list[SendBatch]]:
         """Return the next step, or the seconds to wait for one (None: no limit), and batches that timed out."""
@@ -117,15 +145,47 @@ class BatchSender:
             return None, 0.0 if late else None, late
         if now < self._not_before_ns:
             return None, self._until(self._not_before_ns, now), late
-        if not accumulator.has_due(now):
+        if self._view is None and not accumulator.has_due(now):
             return None, self._until(accumulator.wake_ns(), now), late
         if accumulator.rules.idempotent and accumulator.identity is None:
             step = SendStep(identity_request("/producers/init", {}), [], self._time_left(accumulator.waiting(), now))
             return step, None, late
-        batches = accumulator.take(now)
+        if self._view is not None:
+            return (*self._next_in_cluster(self._view, now), late)
+        return self._publish(accumulator.take(now), now), None, late
+
+    def next_for(self, leader: Address) -> tuple[SendStep | None, float | None, list[SendBatch]]:
+        """Return the next step for a leader, as `next` does."""
+        accumulator, now = self.accumulator, self._clock.monotonic_ns()
+        late = accumulator.expire(now)
+        self._remember(late)
+        if late:
+            return None, 0.0, late
+        if accumulator.rules.idempotent and accumulator.identity is None:
+            return None, None, late  # `next` gets one
+        if not accumulator.has_due(now, leader):
+            return None, self._wait(accumulator.wake_ns(leader), now), late
+        return self._publish(accumulator.take(now, leader), now), None, late
+
+    def _next_in_cluster(self, view: ClusterView, now: int) -> tuple[SendStep | None, float | None]:
+        """Ask for leaders that are not known, and send what no leader is needed for."""
+        accumulator = self.accumulator
+        places = accumulator.places()
+        topics = frozenset(topic for topic, _ in places)
+        is_wanted = view.is_outdated(topics) or view.is_incomplete(places)
+        if is_wanted and now >= self._look_at_ns:
+            self._look_at_ns = now + int(FIRST_SECONDS * NANOSECONDS)
+            call = cluster_metadata(sorted(topics))
+            return SendStep(call, [], self._time_left(accumulator.waiting(), now), leaders_of=topics), None
+        if accumulator.has_due(now):
+            return self._publish(accumulator.take(now), now), None
+        times = [accumulator.wake_ns(), self._look_at_ns if is_wanted else None]
+        return None, self._wait(min((one for one in times if one is not None), default=None), now)
+
+    def _publish(self, batches: list[SendBatch], now: int) -> SendStep:
         sections = [batch.sealed for batch in batches if batch.sealed is not None]
         call = self._publication(batches[0].topic, sections, batches[0].placed_by)
-        return SendStep(call, batches, self._time_left(batches, now), accumulator.identity), None, late
+        return SendStep(call, batches, self._time_left(batches, now), self.accumulator.identity)
 
     def _publication(
         self, topic: str, sections: list[bytes], placed_by: int
@@ -134,6 +194,9 @@ class BatchSender:
 
     def done(self, step: SendStep, outcome: Any) -> list[SendBatch]:
         """Record the result of a step: its value, or the error. Return the batches that are settled with it."""
+        if step.leaders_of:
+            self._learned(step.leaders_of, outcome)
+            return []
         if not step.batches:
             return self._identified(outcome)
         self._backoff.attempts = 0
@@ -142,6 +205,7 @@ class BatchSender:
         else:
             results = [section.refusal or section for section in outcome]
         for batch, result in zip(step.batches, results, strict=True):
+            batch.in_flight = False
             if isinstance(result, GoQueueError):
                 self._refused(batch, result)
             else:
@@ -180,9 +244,31 @@ class BatchSender:
         self._remember(settled)
         return settled
 
+    def _learned(self, topics: frozenset[str], outcome: ClusterMetadata | GoQueueError) -> None:
+        """Take the leaders of topics; ask again soon while some are missing."""
+        assert self._view is not None
+        now = self._clock.monotonic_ns()
+        if isinstance(outcome, EndpointNotFound | ClusterOff):
+            self._view.has_metadata = False  # the topics of this node are its own
+            self._view, self.accumulator.lane_of = None, None
+            return
+        if isinstance(outcome, GoQueueError):
+            for batch in self.accumulator.waiting():
+                batch.last_refusal = outcome
+        else:
+            self.accumulator.hasten(self._view.learn(outcome, topics))
+        if self._view.is_incomplete(self.accumulator.places()):
+            delay = min(FIRST_SECONDS * 2.0 ** min(self._look.attempts, 20), ELECTION_SECONDS)
+            self._look.attempts += 1
+            self._look_at_ns = now + int(delay * NANOSECONDS)
+        else:
+            self._look.attempts = 0
+
     def _refused(self, batch: SendBatch, error: GoQueueError) -> None:
+        if self._view is not None:
+            self._view.heed(error)
         # A request that was damaged on its way can be sent again.
-        if isinstance(error, (TransientError, ChecksumMismatch)):
+        if is_transient(error) or isinstance(error, ChecksumMismatch):
             batch.unsure = batch.unsure or bool(error.details.get("unsure"))
             self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
             return
@@ -216,6 +302,9 @@ class BatchSender:
     def _time_left(self, batches: list[SendBatch], now_ns: int) -> float:
         oldest = min(batch.opened_ns for batch in batches)
         return self.accumulator.rules.delivery_timeout - (now_ns - oldest) / NANOSECONDS
+
+    def _wait(self, moment_ns: int | None, now_ns: int) -> float | None:
+        return None if moment_ns is None else self._until(moment_ns, now_ns)
 
     def _until(self, moment_ns: int | None, now_ns: int) -> float:
         return max((moment_ns or now_ns) - now_ns, 0) / NANOSECONDS

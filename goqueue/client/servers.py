@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from goqueue.client.address import Address
+from goqueue.client.cluster_view import ClusterView
 
 LEFT_SECONDS = 10.0
 """The time for which an address that failed is used only if no other one is left."""
@@ -12,7 +13,8 @@ LEFT_SECONDS = 10.0
 class Servers:
     """The addresses of a broker or of the nodes of a cluster, in the order in which they were given.
 
-    The first one is used until it fails, then the next one until that fails.
+    The first one is used until it fails, then the next one until that fails. Those of further nodes are added as they
+    become known.
     """
 
     def __init__(self, addresses: Sequence[Address], monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -20,6 +22,10 @@ class Servers:
         self.current = self.addresses[0]
         self.left: dict[Address, float] = {}
         """The addresses that failed, and until when they are left."""
+        self.cluster: ClusterView | None = None
+        """None as long as no answer came from a node of a cluster."""
+        self.is_one = len(self.addresses) == 1
+        """True if there is nothing to choose."""
         self._monotonic = monotonic
 
     def failed(self, address: Address) -> None:
@@ -30,11 +36,28 @@ class Servers:
     def worked(self, address: Address) -> None:
         self.left.pop(address, None)
 
+    def is_left(self, address: Address) -> bool:
+        return bool(self.left) and self.left.get(address, 0.0) > self._monotonic()
+
     def choose(self, tried: Collection[Address] = ()) -> Address:
         """Return the address to use: the current one or the next one after it, those that were `tried` last."""
         now, start = self._monotonic(), self.addresses.index(self.current)
         in_turn = self.addresses[start:] + self.addresses[:start]
         return min(in_turn, key=lambda one: (one in tried, max(self.left.get(one, 0.0) - now, 0.0)))
+
+    # --- a cluster ---
+
+    def announced(self, version: bytes) -> None:
+        """Note the version of the metadata that an answer has in its headers."""
+        number = int(version) if version.isdigit() else 0
+        if self.cluster is None:
+            self.cluster, self.is_one = ClusterView(secure=self.current.secure), False
+        self.cluster.version = max(self.cluster.version, number)
+
+    def add_nodes(self) -> None:
+        """Use the addresses of the nodes of the cluster, too."""
+        assert self.cluster is not None
+        self.addresses += tuple(one for one in self.cluster.nodes if one not in self.addresses)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.addresses))

@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from goqueue.client import publish_requests, transaction_requests
 from goqueue.client.accumulator import Accumulator
 from goqueue.client.api_request import ApiRequest, RequestSequence
+from goqueue.client.cluster_view import ClusterView
 from goqueue.client.delivery import SendBatch
 from goqueue.client.leased_message import Batch as Leased
 from goqueue.client.leased_message import Delivered, describe_error
@@ -111,6 +112,9 @@ class TransactionalSender(BatchSender):
             f"producer {self._transactional_id} sends in transactions only",
             hint="with producer.transaction() as tx: tx.send(...)",
         )
+
+    def follow(self, view: ClusterView) -> None:
+        """Do nothing: one node coordinates a transaction."""
 
     # --- the beginning ---
 

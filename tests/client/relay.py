@@ -21,6 +21,8 @@ class Relay:
     """Called with each request before it is passed on."""
     instead: Callable[[Asked], Reply] = lambda _: None
     """May answer what is not passed on then."""
+    headers: Callable[[], dict[str, str]] = dict
+    """Headers of its own in each answer."""
     lost: list[Asked] = field(default_factory=list)
     peer: Peer = field(init=False)
 
@@ -42,7 +44,8 @@ class Relay:
         if self.loses(asked):
             self.lost.append(asked)
             return None
-        kept = [f"{name}: {text}" for name, text in response.getheaders() if name.lower() != "content-length"]
+        kept = [f"{name}: {text}" for name, text in self.headers().items()]
+        kept += [f"{name}: {text}" for name, text in response.getheaders() if name.lower() != "content-length"]
         head = "\r\n".join((f"HTTP/1.1 {response.status} Passed on", f"Content-Length: {len(body)}", *kept, "", ""))
         return head.encode("latin-1") + body
 

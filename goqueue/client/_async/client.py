@@ -1,6 +1,6 @@
 """The client: sends requests, and makes producers, readers and consumers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from goqueue.client._async.reader import AsyncReader
     from goqueue.client._async.transaction import AsyncTransactionalProducer
     from goqueue.client.arguments import BatchingArguments, ConsumerArguments, ProducerArguments
+    from goqueue.client.delivery import Receipt, Stored
     from goqueue.client.message_encoding import Serializer, Value
-    from goqueue.client.partition_reads import Isolation, OnMissing, ReadPosition
+    from goqueue.client.partition_reads import Isolation, OnMissing, ReadPosition, Replica
     from goqueue.client.serializers.interfaces import PayloadDeserializer
     from goqueue.client.serializers.known_schemas import KnownSchemas
     from goqueue.client.serializers.message_decoding import MessageDecoding
@@ -127,7 +128,9 @@ class AsyncClient(
         chosen = parse_producer_options(options)
         schemas = topic_encoding(chosen, lambda: self._known_schemas), self.call
         if chosen.transactional_id is None:
-            return AsyncProducer(self._connect(), self._topic_to_publish, chosen, self._timeout, *schemas)
+            return AsyncProducer(
+                self._connect(), self._topic_to_publish, chosen, self._timeout, *schemas, self._connect
+            )
         from goqueue.client._async.transaction import AsyncTransactionalProducer  # noqa: PLC0415
 
         return AsyncTransactionalProducer(self._connect, self._topic_to_publish, chosen, self._timeout, *schemas)
@@ -147,6 +150,8 @@ class AsyncClient(
         timeout: str | float | None = None,
         filters: Iterable[str] | str = (),
         isolation: "Isolation" = "read_committed",
+        replica: "Replica" = "leader",
+        at_least: "Mapping[int, int] | Iterable[Receipt | Stored]" = (),
         deserializer: "PayloadDeserializer | None" = None,
         key_deserializer: "PayloadDeserializer | None" = None,
     ) -> "AsyncReader":
@@ -157,7 +162,9 @@ class AsyncClient(
         the topic ended at the start; with it, requests of `wait` each wait for new messages. When an offset is
         missing, `on_missing` continues at "earliest" or "latest" instead of raising. With `filters`, such as
         `["json.order.total>40"]`, the broker returns only messages that match all of them. The `isolation`
-        "read_uncommitted" includes messages of open and aborted transactions. With a `deserializer` messages have their
+        "read_uncommitted" includes messages of open and aborted transactions. In a cluster the `replica` "any" reads
+        from any node with one, which may be behind; it waits for the messages of the receipts, or below the offsets by
+        partition, in `at_least`. With a `deserializer` messages have their
         value as `decode()`, with a `key_deserializer` their key as `decode_key()`.
         """
         from goqueue.client._async.reader import AsyncReader  # noqa: PLC0415 - as above
@@ -176,10 +183,12 @@ class AsyncClient(
             skip_damage=skip_damage,
             max_bytes=max_bytes,
             isolation=isolation,
+            replica=replica,
+            at_least=at_least,
         )
         patience = self._timeout if timeout is None else seconds(timeout, "timeout")
         decoding = self._decoding(deserializer, key_deserializer)
-        return opened(AsyncReader(wanted, self.call, self._connect, patience, decoding))
+        return opened(AsyncReader(wanted, self.call, self._connect, patience, decoding, self._is_in_cluster))
 
     def consumer(self, group: str, topics: Iterable[str], **options: "Unpack[ConsumerArguments]") -> "AsyncConsumer":
         """Return a member of a group; it joins when its block is entered or it is first iterated.
@@ -211,13 +220,24 @@ class AsyncClient(
     async def call(self, call: ApiRequest[T]) -> T:
         """Send a request, and retry it where that is safe."""
         self._check_open()
-        connection = self._idle.pop() if self._idle else self._connect()
+        connection = self._idle_connection(call) or self._connect()
         try:
             return await exchange(connection, call, self._timeout)
         finally:
             self._idle.append(connection)
             if self._closed:
                 connection.close()
+
+    def _idle_connection(self, call: ApiRequest[Any]) -> AsyncConnection | None:
+        """Return a connection that is not used; in a cluster the one with the leader, if there is one."""
+        if call.place is None or self._servers.cluster is None:
+            return self._idle.pop() if self._idle else None
+        leader = self._servers.cluster.leader(call.place)
+        with suppress(ValueError, StopIteration):  # another thread may have taken it
+            fitting = next(one for one in self._idle if leader in {None, one.address})
+            self._idle.remove(fitting)
+            return fitting
+        return None
 
     def _connect(self) -> AsyncConnection:
         if self._http is not None:

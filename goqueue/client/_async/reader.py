@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 from goqueue.client._async import run_sequence
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.async_connection import AsyncConnection, wait_for_arrival
+from goqueue.client.fetch_requests import FetchResult
 from goqueue.client.message import Message, decodable
-from goqueue.client.partition_reads import FetchResult, PartitionStreamCore, ReaderCore, ReadOptions, open_partitions
+from goqueue.client.partition_reads import PartitionStreamCore, ReaderCore, ReadOptions, open_partitions
 from goqueue.client.tasks import flatten
 from goqueue.errors import GoQueueError
 
@@ -58,8 +59,10 @@ class AsyncReader(ReaderCore[AsyncPartitionStream]):
         connect: Callable[[], AsyncConnection],
         timeout: float,
         decoding: "MessageDecoding | None" = None,
+        is_in_cluster: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
+        self._is_in_cluster = is_in_cluster
         self._decoding = decoding
         self._options = options
         self._ask = ask
@@ -75,7 +78,7 @@ class AsyncReader(ReaderCore[AsyncPartitionStream]):
 
     async def _open_partitions(self) -> None:
         """Open all partitions, or those that were added to the topic since."""
-        cursors = await run_sequence(open_partitions(self._options, len(self._cursors)), self._ask)
+        cursors = await run_sequence(open_partitions(self._options, len(self._cursors), self._is_in_cluster), self._ask)
         self._begin(
             cursors,
             [AsyncPartitionStream(one, self._connect(), self._timeout) for one in cursors if not one.done],

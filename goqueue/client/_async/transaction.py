@@ -5,7 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from goqueue.client._async import exchange, run_sequence
-from goqueue.client._async.producer import AsyncProducer, _call_back
+from goqueue.client._async.deliveries import call_back
+from goqueue.client._async.producer import AsyncProducer
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.api_request import RequestSequence
 from goqueue.client.async_connection import AsyncConnection
@@ -152,7 +153,7 @@ class AsyncTransactionalProducer(TransactionalProducerCore, AsyncProducer[V]):
         try:
             with self._lock:
                 left = self._stop_sending()
-            _call_back(left)
+            call_back(left)
             await run_sequence(script, lambda call: exchange(self._ends, call, timeout, self._timeout))
         finally:
             script.close()

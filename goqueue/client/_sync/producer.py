@@ -2,29 +2,28 @@
 """A producer: `send` only takes the message, and a background thread delivers it."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 from goqueue.client import propagation, unclosed
 from goqueue.client._sync import run_sequence
+from goqueue.client._sync.deliveries import Deliveries, Delivery, call_back
 from goqueue.client.accumulator import TopicQueues
+from goqueue.client.address import Address
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.connection import Connection
 from goqueue.client.delivery import (
     BatchSpan,
-    BulkDeliveryHandle,
-    DeliveryHandle,
     OnDelivery,
-    Receipt,
     SendBatch,
     still_pending,
 )
 from goqueue.client.message_encoding import FrameGroup, Headers, Key, Priority, V, prepare_bulk
-from goqueue.client.producer_core import Options, ProducerCore, delivery_callbacks
+from goqueue.client.producer_core import Options, ProducerCore
 from goqueue.client.sender import SendStep
-from goqueue.client.threads import Condition, Event, Lock, Worker, report_callback_error
+from goqueue.client.threads import Condition, Event, Lock, Worker
 from goqueue.client.times import Delay, DeliverAt
 from goqueue.clock import SystemClock
 from goqueue.errors import GoQueueError, OperatorError, RequestInvalid
@@ -35,54 +34,11 @@ if TYPE_CHECKING:
     from goqueue.client.serializers.topic_encoding import TopicEncoding
 
 
-class Delivery(DeliveryHandle):
-    """One message that was sent. Waiting for it sends the messages gathered so far at once."""
+class Lane(NamedTuple):
+    """The worker that sends to one leader in a cluster, and its connection."""
 
-    __slots__ = ()
-
-    def result(self, timeout: float | None = None) -> Receipt:
-        """Wait until the message is durable.
-
-        Raises the error of the message, and RequestTimedOut when the timeout passes first.
-        """
-        self._wait(timeout)
-        return self._receipt()
-
-    def exception(self, timeout: float | None = None) -> GoQueueError | None:
-        """Wait, and return the error of the message instead of raising it."""
-        self._wait(timeout)
-        return self._batch.fault(self._index)
-
-    def _wait(self, timeout: float | None) -> None:
-        if not self._batch.settled and not self._batch.owner.wait(self._batch, timeout):
-            raise still_pending(1, timeout)
-
-
-class Deliveries(BulkDeliveryHandle):
-    """All messages of one `send_many`."""
-
-    __slots__ = ()
-
-    def result(self, timeout: float | None = None) -> list[Receipt]:
-        """Wait until all are durable, and return their receipts in the order of the call. Raises the first error."""
-        self._wait(timeout)
-        return self._receipts()
-
-    def exceptions(self, timeout: float | None = None) -> dict[int, GoQueueError]:
-        """Wait, and return the errors by the position of the message in the call."""
-        self._wait(timeout)
-        return self._failures()
-
-    def _only(self) -> Delivery:
-        ((batch, index, _),) = self._spans
-        return Delivery(batch, index)
-
-    def _wait(self, timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        for batch in self._batches():
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            if not batch.owner.wait(batch, left):
-                raise still_pending(len(self), timeout)
+    connection: Connection
+    worker: Worker
 
 
 class Producer(ProducerCore, Generic[V]):
@@ -106,8 +62,13 @@ class Producer(ProducerCore, Generic[V]):
         timeout: float,
         encoding: "TopicEncoding | None" = None,
         ask: "Callable[[ApiRequest[Any]], Any] | None" = None,
+        connect: Callable[[], Connection] | None = None,
     ) -> None:
         super().__init__(options, SystemClock())
+        self._servers = connection.servers
+        self._connect = connect
+        self._lanes: dict[Address, Lane] = {}
+        self._callback_lock = Lock()
         self._encoding = encoding
         self._ask: Any = ask
         self._connection = connection
@@ -218,7 +179,7 @@ class Producer(ProducerCore, Generic[V]):
                 with self._lock:
                     for batch, _, _ in refused:
                         self._sender.failures.add(batch)
-                _call_back([batch for batch, _, _ in refused])
+                call_back([batch for batch, _, _ in refused])
                 spans += refused
         return Deliveries(spans)
 
@@ -307,7 +268,7 @@ class Producer(ProducerCore, Generic[V]):
     def _make_room(self, size: int) -> None:
         """Wait until `size` more bytes fit; more than the whole buffer fits when it is empty."""
         accumulator, most = self._accumulator, self._rules.buffer_bytes
-        if self._worker.is_current:
+        if self._is_in_worker:
             raise self._overloaded()  # the worker, which makes room, would wait for itself
         self._hurry(lambda: not accumulator.buffered or accumulator.buffered + size <= most, self._max_block)
         if self._refusal is not None:
@@ -328,8 +289,12 @@ class Producer(ProducerCore, Generic[V]):
         finally:
             self._accumulator.hurry -= 1
 
+    @property
+    def _is_in_worker(self) -> bool:
+        return self._worker.is_current or any(lane.worker.is_current for lane in self._lanes.values())
+
     def _not_from_a_callback(self) -> None:
-        if self._worker.is_current:
+        if self._is_in_worker:
             raise RequestInvalid("a callback cannot wait for deliveries: they are made by its own thread")
 
     def _learn(self, name: str, *, again: bool = False) -> TopicQueues:
@@ -338,59 +303,88 @@ class Producer(ProducerCore, Generic[V]):
         with self._lock:
             return (not again and self._topics.get(name)) or self._know(name, info)
 
-    # --- the worker ---
+    # --- the workers: one, and in a cluster one more for each leader ---
 
     def _run(self) -> None:
         try:
-            while (step := self._next()) is not None:
-                outcome = self._carry_out(step)
-                with self._lock:
-                    settled = self._sender.done(step, outcome)
-                    self._concluded()
-                    self._progress.notify_all()
-                _call_back(settled)
+            self._work_through(None, self._connection)
         finally:
             with self._lock:
                 self._refusal = self._refusal or self._closed()
-                left = self._sender.close(self._end_reason if self._stopping else "its thread ended")
+                reason = self._end_reason if self._stopping else "its thread ended"
                 self._stopping = True
+                self._wake()
+            for lane in self._lanes.values():
+                lane.worker.stop(lane.connection.interrupt)
+            with self._lock:
+                left = self._sender.close(reason)
                 self._progress.notify_all()
-            _call_back(left)
+            call_back(left)
             self._connection.close()
+
+    def _work_through(self, leader: Address | None, connection: Connection) -> None:
+        """Send what is due to a leader, or to any node, until the producer stops."""
+        while (step := self._next(leader)) is not None:
+            outcome = self._carry_out(step, connection)
+            with self._lock:
+                settled = self._sender.done(step, outcome)
+                self._concluded()
+                self._progress.notify_all()
+                if self._sender.is_following:
+                    self._wake()
+            with self._callback_lock:
+                call_back(settled)
+            if step.leaders_of:
+                self._look_after_leaders(connection)
+
+    def _look_after_leaders(self, connection: Connection) -> None:
+        """Start a worker for each new leader; if some are missing, ask another node next."""
+        view = self._servers.cluster
+        if self._connect is None or view is None:
+            return
+        self._servers.add_nodes()
+        if self._sender.is_looking:
+            connection.turn()
+        for leader in view.lanes() - self._lanes.keys():
+            own = self._connect()
+            own.pin(leader)
+            run = partial(self._run_lane, leader, own)
+            self._lanes[leader] = Lane(own, Worker(run, self._fail, "goqueue-producer-lane"))
+
+    def _run_lane(self, leader: Address, connection: Connection) -> None:
+        try:
+            self._work_through(leader, connection)
+        finally:
+            connection.close()
 
     def _fail(self, error: BaseException) -> None:
         self._refusal = OperatorError(f"the producer's thread has ended: {error!r}")
+        if not self._stopping:
+            self._end_reason, self._stopping = "its thread ended", True
+        with self._lock:
+            self._wake()
 
-    def _next(self) -> SendStep | None:
+    def _next(self, leader: Address | None) -> SendStep | None:
         """Wait for the next step; None ends the worker."""
         while True:
             with self._lock:
-                step, delay, late = self._sender.next()
+                step, delay, late = self._next_step(leader)
                 if self._stopping:
                     return None
                 if late:
                     self._progress.notify_all()
                 elif step is None:
-                    self._asleep = True
+                    self._asleep.add(leader)
                     self._work.wait(delay)
-                    self._asleep = False
+                    self._asleep.discard(leader)
             if step is not None:
                 return step
-            _call_back(late)
+            with self._callback_lock:
+                call_back(late)
 
-    def _carry_out(self, step: SendStep) -> Any:
+    def _carry_out(self, step: SendStep, connection: Connection) -> Any:
         try:
-            answer = self._connection.exchange(step.call, min(self._timeout, step.seconds))
-            return self._connection.decode(step.call, answer)
+            answer = connection.exchange(step.call, min(self._timeout, step.seconds))
+            return connection.decode(step.call, answer)
         except GoQueueError as error:
             return error
-
-
-def _call_back(batches: list[SendBatch]) -> None:
-    """Call the callbacks of batches. An error of one is reported, and the others are called all the same."""
-    for batch, first, count, call in delivery_callbacks(batches):
-        for index in range(first, first + count):
-            try:
-                call(Delivery(batch, index))
-            except Exception as error:
-                report_callback_error(error)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 from goqueue.client._sync import run_sequence
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.connection import Connection, wait_for_arrival
+from goqueue.client.fetch_requests import FetchResult
 from goqueue.client.message import Message, decodable
-from goqueue.client.partition_reads import FetchResult, PartitionStreamCore, ReaderCore, ReadOptions, open_partitions
+from goqueue.client.partition_reads import PartitionStreamCore, ReaderCore, ReadOptions, open_partitions
 from goqueue.client.threads import flatten
 from goqueue.errors import GoQueueError
 
@@ -59,8 +60,10 @@ class Reader(ReaderCore[PartitionStream]):
         connect: Callable[[], Connection],
         timeout: float,
         decoding: "MessageDecoding | None" = None,
+        is_in_cluster: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
+        self._is_in_cluster = is_in_cluster
         self._decoding = decoding
         self._options = options
         self._ask = ask
@@ -76,7 +79,7 @@ class Reader(ReaderCore[PartitionStream]):
 
     def _open_partitions(self) -> None:
         """Open all partitions, or those that were added to the topic since."""
-        cursors = run_sequence(open_partitions(self._options, len(self._cursors)), self._ask)
+        cursors = run_sequence(open_partitions(self._options, len(self._cursors), self._is_in_cluster), self._ask)
         self._begin(
             cursors,
             [PartitionStream(one, self._connect(), self._timeout) for one in cursors if not one.done],

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from goqueue.client._sync import exchange, run_sequence
-from goqueue.client._sync.producer import Producer, _call_back
+from goqueue.client._sync.deliveries import call_back
+from goqueue.client._sync.producer import Producer
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.api_request import RequestSequence
 from goqueue.client.connection import Connection
@@ -153,7 +154,7 @@ class TransactionalProducer(TransactionalProducerCore, Producer[V]):
         try:
             with self._lock:
                 left = self._stop_sending()
-            _call_back(left)
+            call_back(left)
             run_sequence(script, lambda call: exchange(self._ends, call, timeout, self._timeout))
         finally:
             script.close()

@@ -256,7 +256,7 @@ class TaskProducer:
         if not batches:
             return None
         sections = [batch.section(self._identity) for batch in batches]
-        return publish_requests.publish_frames(batches[0].lane.topic, sections, "leader", self._whose)
+        return publish_requests.publish_frames(batches[0].lane.topic, sections, "all", self._whose)
 
     def _conclude(self) -> None:
         """Receive the response of the request in flight, and resolve what it refuses."""
