@@ -1,11 +1,13 @@
 """The rows of the cluster."""
 
 from goqueue import errors
-from goqueue.api import cluster, cluster_peers
+from goqueue.api import cluster, cluster_metadata, cluster_peers
 from goqueue.api.endpoint import Endpoint
 
 _SIGNED = (errors.ClusterOff, errors.PermissionDenied)
 _CHANGING = (*_SIGNED, errors.ControllerUnavailable, errors.ControllerMoved, errors.LogFenced)
+_NO_PARTITION = (errors.TopicNotFound, errors.PartitionNotFound)
+_DECIDED = (errors.ClusterOff, *_NO_PARTITION, errors.ControllerUnavailable, errors.ControllerMoved)
 
 CLUSTER_ENDPOINTS = (
     Endpoint(
@@ -15,6 +17,26 @@ CLUSTER_ENDPOINTS = (
     Endpoint(
         "GET", "/cluster/health", cluster.describe_health, "Tell whether the cluster has a controller and a majority",
         errors=(errors.ClusterOff, errors.NodeNotFound),
+    ),
+    Endpoint(
+        "GET", "/cluster/metadata", cluster_metadata.describe_metadata,
+        "List nodes, topics, and the leaders of partitions",
+        errors=(errors.ClusterOff,),
+    ),
+    Endpoint(
+        "GET", "/cluster/partition/{topic}/{partition}/info", cluster_metadata.describe_partition,
+        "Describe the replicas of a partition",
+        errors=(errors.ClusterOff, *_NO_PARTITION),
+    ),
+    Endpoint(
+        "POST", "/cluster/isr", cluster_metadata.change_isr, "Change the in-sync replicas of a partition",
+        errors=(errors.IsrChangeRefused, *_DECIDED),
+        example={"topic": "orders", "partition": 0, "leader_epoch": 3, "partition_epoch": 9, "isr": ["n1", "n2"]},
+    ),
+    Endpoint(
+        "POST", "/cluster/leader-election", cluster_metadata.elect_leader, "Give a partition another leader",
+        errors=(errors.ElectionRefused, *_DECIDED),
+        example={"topic": "orders", "partition": 0, "node": "n2"},
     ),
     Endpoint(
         "POST", "/cluster/vote", cluster_peers.vote, "Ask a voter for its vote", errors=_SIGNED,

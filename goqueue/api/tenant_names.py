@@ -43,6 +43,7 @@ FIELDS_OF: dict[tuple[str, str], NameKind] = {
             (kind, "name")
             for kind in (
                 "CreateTopicResponse", "DeleteTopicResponse", "TopicResponse", "AlterTopicResponse", "TopicSummaryJson",
+                "MetadataTopicJson",
             )
         ),
         "topic",

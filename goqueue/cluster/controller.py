@@ -6,7 +6,7 @@ them to this state at once. If the controller ends, only the first of them may b
 partitions move before their node is fenced or registered, and `complete` makes what a topic lacks.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ class ControllerSettings:
 
     replication_factor: int
     min_isr: int
+    internal: tuple[TopicSpec, ...] = ()
+    """Internal topics that the cluster shares."""
 
 
 class Controller:
@@ -156,20 +158,33 @@ class Controller:
             records += [CatalogChanged(as_decided(topic)), *_in_pieces(changes)]
         return records
 
-    def complete(self) -> Records:
-        """Return what an earlier controller did not come to: replicas of its topics, and leaders."""
+    def complete(self, now_ns: int) -> Records:
+        """Return what is missing: internal topics, and what an earlier controller did not come to."""
         known = self.state.partitions
         records: Records = []
+        for spec in self._settings.internal:
+            if spec.name not in self.state.topics:
+                self._last_id = max(now_ns, self._last_id + 1)
+                topic = TopicCreated(spec.name, spec.partitions, spec.settings, self._last_id)
+                records += [CatalogChanged(topic), *self._placed_internal(topic)]
         for topic in self.state.topics.values():
             missing = [one for one in range(topic.partitions) if PartitionId(topic.created_ns, one) not in known]
             records += self._placed(topic, missing)
         return [*records, *_in_pieces(self._changes(lambda _, state: find_leader(state, self.is_up)))]
 
-    def _placed(self, topic: TopicCreated, numbers: Iterable[int]) -> Records:
+    def _placed_internal(self, topic: TopicCreated) -> Records:
+        """Place a topic that each node has. What one node has in it already is kept; what more nodes have, is not."""
+        owners = sorted(node for node, (registered, _) in self.state.nodes.items() if registered.has_groups)
+        return self._placed(topic, range(topic.partitions), owners[0] if owners else "", owners[1:])
+
+    def _placed(
+        self, topic: TopicCreated, numbers: Iterable[int], owner: str = "", without: Sequence[str] = ()
+    ) -> Records:
+        """Place partitions: on the `owner` and others, and not on the nodes `without`."""
         wanted = list(numbers)
         if not wanted:
             return []
-        nodes = self.state.nodes
+        nodes = {node: found for node, found in self.state.nodes.items() if node not in without}
         up = frozenset(node for node in nodes if self.is_up(node))
         places = NodePlaces({node: registered.rack for node, (registered, _) in nodes.items()}, up)
         places.count(self.state.partitions.values())
@@ -177,6 +192,8 @@ class Controller:
         changes: list[_Change] = []
         for number in wanted:
             replicas = places.place(count)
+            if owner:
+                replicas = (owner, *[one for one in replicas if one != owner][: count - 1])
             isr = tuple(one for one in replicas if one in up)
             leader = isr[0] if isr else ""
             least = self._min_isr(topic.settings, replicas)

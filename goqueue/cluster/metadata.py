@@ -36,6 +36,8 @@ class NodeRegistered(msgspec.Struct, frozen=True, tag="node_registered", tag_fie
     time_ns: int
     rack: str = ""
     feature_level: int = 0
+    has_groups: bool = False
+    """Groups of its own, from before it came to the cluster."""
 
 
 class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", tag_field="record"):

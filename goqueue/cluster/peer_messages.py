@@ -53,6 +53,8 @@ class Register(Struct, frozen=True, array_like=True, tag="register"):
     """Replicas that have lost something which they had confirmed."""
     is_whole: bool = False
     """The node's own catalog has lost nothing: what is not damaged is intact, or was never here."""
+    has_groups: bool = False
+    """It has groups, and knows of no log of groups that the cluster shares."""
 
 
 class Unreachable(Struct, frozen=True, array_like=True, tag="unreachable"):

@@ -5,7 +5,7 @@ from msgspec import convert
 
 from goqueue.broker.core.catalog import TopicAltered, TopicCreated, TopicDeleted
 from goqueue.broker.core.splits import Split
-from goqueue.broker.core.topic import TopicSettings
+from goqueue.broker.core.topic import TopicSettings, TopicSpec
 from goqueue.cluster.controller import Controller, ControllerSettings, Records
 from goqueue.cluster.controller_requests import (
     AdoptTopics,
@@ -248,9 +248,9 @@ def test_next_controller_completes_a_topic_whose_replicas_were_not_recorded(clus
     records = cluster.controller.decide(CreateTopic("t", 3, TopicSettings()), 1)
     cluster.apply(records[:1])
     assert cluster.state.partitions == {}
-    cluster.apply(cluster.controller.complete())
+    cluster.apply(cluster.controller.complete(1))
     assert len(cluster.state.partitions) == 3
-    assert cluster.controller.complete() == []
+    assert cluster.controller.complete(1) == []
 
 
 # --- changes of the ISR ---
@@ -489,3 +489,20 @@ def test_refused_request_changes_nothing(cluster: Cluster) -> None:
     with pytest.raises(GoQueueError):
         cluster.ask(ElectLeader(partition, "n9"))
     assert cluster.state.partitions[partition] is before
+
+
+def test_internal_topic_is_placed_with_what_one_node_has_of_it(cluster: Cluster) -> None:
+    spec = TopicSpec(name="__consumer_offsets", partitions=2)
+    rules = Controller(cluster.state, ControllerSettings(3, 2, (spec,)))
+    for owners, replicas in (((), {3}), (("n2",), {3}), (("n2", "n3"), {2})):
+        for node in NODES:
+            record = NodeRegistered(node, "d", "p", "a", "b", "1", 0, "", 1, has_groups=node in owners)
+            cluster.state.apply(record, 50)
+        created, placed = rules.complete(9)
+        assert isinstance(created, CatalogChanged)
+        assert created.change.name == "__consumer_offsets"
+        assert isinstance(placed, PartitionsChanged)
+        states = [state for _, state in placed.changes]
+        assert {len(state.replicas) for state in states} == replicas
+        assert {state.leader for state in states} == set(owners[:1]) or not owners
+        assert not any("n3" in state.replicas for state in states if len(owners) > 1)

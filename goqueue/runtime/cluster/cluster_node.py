@@ -125,6 +125,7 @@ class ClusterNode:
         if note.is_formed:
             self._open_raft()
         self.topics.start()
+        self.presence.start()
         await self.network.start(settings.listen)
         self._form()
         self._tick()

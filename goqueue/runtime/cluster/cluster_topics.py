@@ -15,6 +15,7 @@ from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.splits import NO_PARENT, Split
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.work import Callback
+from goqueue.broker.internal_topics import GROUPS
 from goqueue.broker.losses import UnavailableLog
 from goqueue.broker.scaling import ScaledTopic
 from goqueue.cluster.controller_requests import (
@@ -97,12 +98,22 @@ class ClusterTopics:
         runtime = self._runtime
         loses_tail = runtime.store.resources.flusher.mode != "always"
         lost: list[PartitionId] = []
+        shared = self._member.log.state.topics
         for topic, partition in runtime.broker.partitions():
             found = runtime.store.recovered.get(partition.log.name)
             is_torn = found is not None and not found.was_clean and (found.damages or loses_tail)
-            if not is_internal(topic.name) and (is_torn or isinstance(partition.log, UnavailableLog)):
-                lost.append(PartitionId(topic.created_ns, partition.number))
+            if is_torn or isinstance(partition.log, UnavailableLog):
+                topic_id = topic.created_ns
+                if is_internal(topic.name) and topic.name in shared:
+                    topic_id = shared[topic.name].created_ns
+                lost.append(PartitionId(topic_id, partition.number))
         return tuple(lost), not runtime.broker.has_lost_topics
+
+    @property
+    def has_groups(self) -> bool:
+        """Return whether there are groups here from before the cluster had any."""
+        partitions = self._runtime.broker.topics[GROUPS].partitions
+        return GROUPS not in self._member.log.state.topics and any(one.log_end for one in partitions)
 
     # --- following ---
 
@@ -148,6 +159,9 @@ class ClusterTopics:
             await runtime.wait_until_left(name)
         decided = state.topics.get(name)
         if decided is None:
+            return
+        if is_internal(name):  # each node has its logs
+            runtime.broker.topics[name].created_ns = decided.created_ns
             return
         states = {one: state.partitions.get(PartitionId(decided.created_ns, one)) for one in range(decided.partitions)}
         if any(one is None for one in states.values()):

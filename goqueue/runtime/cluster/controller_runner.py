@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from goqueue.broker.core.topic import TopicSpec
+from goqueue.broker.internal_topics import GROUP_SETTINGS, GROUPS
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller import Controller, ControllerSettings, Records
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
@@ -24,7 +26,7 @@ from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, 
 from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
 from goqueue.errors import ControllerUnavailable
-from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS
+from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS, GROUP_LOGS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
 from goqueue.runtime.cluster.peer_link import MessageHandler
@@ -35,6 +37,7 @@ _log = logging.getLogger("goqueue.cluster")
 
 _LATE_NS = NANOSECONDS
 """A tick that is so late shows that this process stood still."""
+_INTERNAL = (TopicSpec(name=GROUPS, partitions=GROUP_LOGS, settings=GROUP_SETTINGS),)
 _TOPICS = 1
 """The feature level of topics with replicas."""
 
@@ -90,12 +93,16 @@ class ControllerRunner:
         member = self._member
         self._since_ns = self._grace_ns = self._tick_ns = member.now()
         self._up_ns, self._fenced_at = {}, {}
-        settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr)
+        settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr, _INTERNAL)
         self.controller = Controller(member.log.state.copy(), settings)
         note = member.note
         if not self.controller.state.cluster_id:
             forget(self.append([ClusterCreated(note.cluster_id, note.voters, member.wall_clock())]))
-        elif self._has_topics and (records := self.controller.complete()):
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        if self._has_topics and (records := self.in_office().complete(self._member.wall_clock())):
             forget(self.append(records))
 
     @property
@@ -156,7 +163,7 @@ class ControllerRunner:
     def _register(self, controller: Controller, node: NodeIdentity, asked: Register) -> "asyncio.Future[int]":
         record = NodeRegistered(
             *node, asked.incarnation, asked.client_address, asked.peer_address, asked.version,
-            self._member.wall_clock(), asked.rack, asked.feature_level,
+            self._member.wall_clock(), asked.rack, asked.feature_level, asked.has_groups,
         )  # fmt: skip
         self._up_ns[node.node] = self._member.now()
         self._gone.pop(node.node, None)
@@ -217,6 +224,7 @@ class ControllerRunner:
             else:
                 self._fence_gone(node)
         if now // NANOSECONDS > before // NANOSECONDS:
+            self._complete()
             self._return_leaders(now)
 
     def _silence_ns(self, node: str, now: int) -> int:

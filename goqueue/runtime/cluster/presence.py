@@ -41,7 +41,7 @@ class Presence:
     def __init__(self, member: PresentNode) -> None:
         self._member = member
         self._incarnation = secrets.token_hex(8)
-        self._asked_ns = 0
+        self._asked_ns = self._known_end = 0
         self._gone: dict[str, int] = {}
         """When the address of a node has refused a connection."""
         self.has_left = False
@@ -59,11 +59,17 @@ class Presence:
         found = self._member.log.state.nodes.get(self._member.settings.node)
         return 0 if found is None or not self.is_registered else found[1]
 
+    def start(self) -> None:
+        """Note how far the log of the cluster went before."""
+        self._known_end = self._member.log.log.next_offset
+
     def register(self) -> None:
         """Have this process recorded, unless it is; called again and again."""
         member, controller, now = self._member, self._member.controller, self._member.now()
         if self.has_left or member.is_stopping or controller is None or self.is_registered:
             return
+        if member.log.applied_end < min(self._known_end, member.log.log.next_offset):
+            return  # it does not know yet what it is to say
         if now - self._asked_ns < CLUSTER_REGISTER_SECONDS * NANOSECONDS:
             return
         self._asked_ns = now
@@ -78,6 +84,7 @@ class Presence:
             settings.feature_level,
             damaged,
             is_whole,
+            member.topics.has_groups,
         )
         if controller == member.note.me:
             member.office.register(member.note.me, register)

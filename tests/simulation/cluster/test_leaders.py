@@ -172,7 +172,7 @@ class Life:
         elif kind == "min_isr":
             self.ask(AlterTopic("t", {"min_isr": self.random.randint(1, len(state.replicas))}))
         else:
-            self.apply(self.controller.complete())
+            self.apply(self.controller.complete(1))
 
     def step(self) -> None:
         events = [self.publish, self.replicate, self.commit, self.change_isr, self.stop, self.start, self.decide]
