@@ -68,10 +68,19 @@ def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> Awaitable[Any]:
 
     A single message is stored, or the request fails and the pipeline gives back what it was charged.
     """
+    body, grant, size = call.body, meter.grant, call.request.weight or call.request.size
+    is_single = body is not None and len(body.messages) == 1 and not call.query.begin
+    if is_single:
+        if (not grant.messages or size > grant.size) and meter.begin_grant(size):
+            call.runtime.turn.follow(meter.end_grant)
+        if grant.messages and size <= grant.size:
+            grant.messages -= 1
+            grant.size -= size
+            call.charged_bytes = size
+            return work
     if not meter.limits_publish:
         return work
-    body, size = call.body, call.request.size
-    if body is None or len(body.messages) != 1 or meter.bounds_in_flight or call.query.begin:
+    if not is_single or meter.bounds_in_flight:
         return _charged_publish(call, meter, work)
     try:
         if size > meter.message_bytes_unchecked or meter.bounds_delays:

@@ -14,7 +14,6 @@ from goqueue.api.gate import RequestGate
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.routes import Routes
-from goqueue.api.tenant_world import TenantWorld
 from goqueue.api.validation import BodyDecoder, decode_query, too_large
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.errors import GoQueueError, MediaTypeUnsupported, RequestInvalid
@@ -51,11 +50,8 @@ class RequestPipeline:
             gate = self._context.gate
             if gate is not None:  # after the route is known, before the body is decoded
                 call.access = gate.admit(row.permission, parameters, request, is_guarded=row.is_guarded)
-                if (world := request.world) is not None:
-                    turn = world.turn or self._open(world)
-                    meter = call.meter = world.meter
-                    if world.owners.get(request.peer, meter) is not meter:
-                        self._meters.admit_connection(meter, request.peer)
+                if request.world is not None:
+                    turn = self._enter(row, call)
             if row.unreplicated:
                 self._context.refuse_unreplicated(row.unreplicated)
         except GoQueueError as error:
@@ -72,18 +68,9 @@ class RequestPipeline:
         await turn.wait()
         return await self._answer(row, call)
 
-    @property
-    def _meters(self) -> TenantMeters:
-        meters = self._context.meters
-        assert meters is not None, "a broker with worlds has meters"
-        return meters
-
-    def _open(self, world: TenantWorld) -> HandlerTurn:
-        """Look for the meter of a world that has its first request, and for its part in the turns."""
-        world.owners = self._meters.owners
-        world.meter = self._meters.of(world.names.tenant)
-        world.turn = self._context.runtime.turn.of(world.names.tenant)
-        return world.turn
+    def _enter(self, row: Endpoint, call: ApiCall) -> HandlerTurn:  # noqa: ARG002 - that of tenants looks at them
+        """Count a request in the world of a tenant, and return what runs its handler."""
+        raise AssertionError("only a broker with tenants has worlds")
 
     async def _answer(self, row: Endpoint, call: ApiCall) -> HttpResponse:
         request, gate, dialect = call.request, self._context.gate, row.dialect

@@ -21,6 +21,7 @@ from goqueue.api.openapi import openapi_document
 from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
 from goqueue.api.tenant_access import TenantGate, TenantKeyGate
+from goqueue.api.tenant_pipeline import TenantPipeline
 from goqueue.api.tenant_rows import in_worlds
 from goqueue.api.tenant_shares import TenantShares
 from goqueue.backup.opening import open_target
@@ -91,7 +92,8 @@ class BrokerService:
         self.context = self._context()
         self.guard = _guard(config)
         self.endpoints = in_worlds(ENDPOINTS) if config.tenants.enabled else ENDPOINTS
-        self.pipeline = RequestPipeline(self.endpoints, self.context, self.guard)
+        new_pipeline = TenantPipeline if config.tenants.enabled else RequestPipeline
+        self.pipeline = new_pipeline(self.endpoints, self.context, self.guard)
         requests = config.log.requests
         access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
         observer = self._observer = HttpObserver(self.metrics, access)
@@ -101,9 +103,7 @@ class BrokerService:
         self.registry_server: Server | None = None
         """Answers only the paths of the schema registry, if it has a port of its own."""
         if registry_connections:
-            pipeline = RequestPipeline(
-                [row for row in self.endpoints if row.tag == "schemas"], self.context, self.guard
-            )
+            pipeline = new_pipeline([row for row in self.endpoints if row.tag == "schemas"], self.context, self.guard)
             own = replace(limits, connections=registry_connections)
             self.registry_server = Server(pipeline, limits=own, observer=observer, clock=clock)
             self.registry_server.has_tenants = config.tenants.enabled

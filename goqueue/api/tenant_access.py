@@ -4,7 +4,7 @@ A key of a tenant is always in its world. A key of the operators, or any request
 the header `x-tenant`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from goqueue.api.access import Access, AccessOwner, KeyAccess, RefusalListener, missing
 from goqueue.api.gate import AccessGate, RequestGate, without_names
@@ -12,8 +12,11 @@ from goqueue.api.http.message import HttpRequest
 from goqueue.api.permissions import Permission
 from goqueue.api.tenant_names import PARAMETERS
 from goqueue.api.tenant_world import TenantWorld
+from goqueue.broker.security.administration import SecurityAdministration
+from goqueue.broker.security.audit import AuditTrail
 from goqueue.broker.tenants.administration import TenantAdministration
 from goqueue.errors import BrokerStopping, GoQueueError, PermissionDenied
+from goqueue.events import Signal
 from goqueue.quantities import quoted
 from goqueue.security.authorizer import Principal
 from goqueue.security.rules import CLUSTER, Action, ResourceKind
@@ -93,6 +96,21 @@ class TenantAccess(KeyAccess):
     def described(self, kind: ResourceKind, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.may("describe", kind, name)]
 
+    def for_others(self) -> "Callable[[HttpRequest], TenantAccess]":
+        """Return what gives further requests of the same sender the same rights."""
+        gate, owner, world, tenants, is_operator = (
+            self._gate, self._principal, self.world, self._tenants, self._is_operator,
+        )  # fmt: skip
+        if not isinstance(owner, Principal):
+            shared = SharedTenantAccess(gate, owner, _NO_REQUEST, world, tenants, is_operator=is_operator)
+            return lambda _: shared
+
+        def give(request: HttpRequest) -> TenantAccess:
+            owner.is_used = True
+            return TenantAccess(gate, owner, request, world, tenants, is_operator=is_operator)
+
+        return give
+
 
 class SharedTenantAccess(TenantAccess):
     """The rights of all requests in a world whose senders are not known, and which nothing looks at again."""
@@ -170,30 +188,13 @@ class TenantGate(RequestGate):
     def __init__(self) -> None:
         super().__init__()
         self._worlds: TenantWorlds | None = None
+        self.on_forget: Signal[[]] = Signal()
+        """Called when requests that were admitted might be refused now."""
 
     def open_tenants(self, tenants: TenantAdministration) -> None:
         self._worlds = TenantWorlds(tenants)
+        tenants.on_change.subscribe(self.on_forget.emit)
         tenants.on_change.subscribe(self.check_waiting)
-
-    def admit(
-        self, permission: Permission, parameters: dict[str, str], request: HttpRequest, *, is_guarded: bool
-    ) -> Access:
-        if (tenant := request.headers.get(TENANT)) is None or is_guarded or self._worlds is None:
-            return super().admit(permission, parameters, request, is_guarded=is_guarded)
-        world = self._worlds.known.get(tenant)
-        if world is not None and (names := world.admitted(None, permission, request.path)) is not None:
-            parameters.update(names)
-            request.world = world
-            found: Access = world.access
-            return found
-        access = super().admit(permission, parameters, request, is_guarded=False)
-        if isinstance(access, TenantAccess):
-            if access.world.access is None:
-                access.world.access = SharedTenantAccess(
-                    self, _ANYONE, _NO_REQUEST, access.world, self._worlds.tenants, is_operator=True
-                )
-            access.world.note_admitted(None, permission, request.path, parameters)
-        return access
 
     def authenticate(self, request: HttpRequest) -> Access:
         tenant = request.headers.get(TENANT)
@@ -217,30 +218,18 @@ class TenantKeyGate(AccessGate):
     def __init__(self) -> None:
         super().__init__()
         self._worlds: TenantWorlds
+        self.on_forget: Signal[[]] = Signal()
+        """Called when requests that were admitted might be refused now."""
 
     def open_tenants(self, tenants: TenantAdministration) -> None:
         """Take the tenants. Call this before `open`."""
         self._worlds = TenantWorlds(tenants)
+        tenants.on_change.subscribe(self.on_forget.emit)
         tenants.on_change.subscribe(self.check_waiting)
 
-    def admit(
-        self, permission: Permission, parameters: dict[str, str], request: HttpRequest, *, is_guarded: bool
-    ) -> Access:
-        if permission.is_open or is_guarded:
-            return super().admit(permission, parameters, request, is_guarded=is_guarded)
-        owner = self.principal_of(request)
-        world = self._worlds.known.get(owner.tenant)
-        if world is not None and request.headers.get(TENANT, owner.tenant) == owner.tenant:
-            names = world.admitted(owner, permission, request.path)
-            if names is not None:
-                parameters.update(names)
-                request.world = world
-                return TenantAccess(self, owner, request, world, self._worlds.tenants, is_operator=False)
-        access = self._access_of(owner, request)
-        self.check(access, permission, parameters)
-        if isinstance(access, TenantAccess) and owner.tenant:
-            access.world.note_admitted(owner, permission, request.path, parameters)
-        return access
+    def open(self, administration: SecurityAdministration, trail: AuditTrail, *, has_tenants: bool = False) -> None:
+        super().open(administration, trail, has_tenants=has_tenants)
+        self.authorizer.on_forget.subscribe(self.on_forget.emit)
 
     def authenticate(self, request: HttpRequest) -> KeyAccess:
         return self._access_of(self.principal_of(request), request)

@@ -1,11 +1,9 @@
 """The world of a tenant: its own names for what has full names on the broker."""
 
 import re
-from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
-from goqueue.api.permissions import Permission
 from goqueue.api.tenant_names import PARAMETERS, NameKind
 from goqueue.broker.core.delivery_settings import NO_DEAD_LETTERS
 from goqueue.broker.core.names import check_new_name, is_internal
@@ -13,13 +11,10 @@ from goqueue.broker.core.topic import check_topic_name
 from goqueue.broker.groups.membership import check_group_name
 from goqueue.broker.schemas.queries import ANY_SUBJECT
 from goqueue.broker.schemas.registry import check_subject
-from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.naming import TenantNames
 from goqueue.errors import GoQueueError, TopicNameInvalid
-from goqueue.runtime.deferred import HandlerTurn
 
 _NAMES_KEPT_MAX = 1_000  # of each tenant
-_CHARACTERS_KEPT_MAX = 256  # of a path
 
 
 class TenantWorld:
@@ -29,16 +24,7 @@ class TenantWorld:
         self.names = TenantNames(tenant)
         self.is_active = is_active
         """False also for a world that is not current any more: then the status itself decides."""
-        self.meter: TenantMeter | None = None
-        """Set with `owners` and `turn` by the first request that enters."""
-        self.owners: Mapping[str, TenantMeter | None] = {}
-        """The tenants of connections."""
-        self.turn: HandlerTurn | None = None
-        self.access: Any = None
-        """The `SharedTenantAccess` of the world, once there is one."""
         self._in_paths: dict[tuple[str, str], str] = {}
-        self._admitted: dict[tuple[object, str], tuple[Permission, dict[str, str]]] = {}
-        """By sender and path: what it needed, and the full names in the path."""
         prefix = re.escape(self.names.prefix)
         self._in_text = re.compile(rf"(?<![A-Za-z0-9._-]){prefix}(?=\S)")
 
@@ -69,19 +55,6 @@ class TenantWorld:
                 self._in_paths.clear()
             self._in_paths[parameter, name] = known
         return known
-
-    def admitted(self, sender: object, permission: Permission, path: str) -> dict[str, str] | None:
-        """Return the full names in a path, if the sender was admitted to it, and still is."""
-        found = self._admitted.get((sender, path))
-        return found[1] if found is not None and found[0] is permission and self.is_active else None
-
-    def note_admitted(self, sender: object, permission: Permission, path: str, names: dict[str, str]) -> None:
-        """Note that a sender may use a path. It is known by its identity, and is another one once rules change."""
-        if not self.is_active or len(path) > _CHARACTERS_KEPT_MAX:
-            return
-        if len(self._admitted) >= _NAMES_KEPT_MAX:
-            self._admitted.clear()
-        self._admitted[sender, path] = permission, dict(names)
 
     def short(self, kind: NameKind, name: str) -> str:
         """Return the tenant's own name of what the broker names, also in a sentence."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from goqueue.errors import KeyNotFound, RoleNotFound, TenantsOff, Unauthenticated
+from goqueue.events import Signal
 from goqueue.limits import DECISIONS_CACHED_MAX, VERIFIED_KEYS_MAX
 from goqueue.quantities import format_time, quoted
 from goqueue.security.api_key import KeyText, is_secret, parse_key
@@ -60,15 +61,24 @@ class Authorizer:
         self._has_tenants = has_tenants
         self.verified: dict[str | ClientCertificate, Principal] = {}
         """By the text of the key, or the certificate."""
+        self.on_forget: Signal[[]] = Signal()
+        """Called when a principal is not valid any more."""
 
     def forget(self) -> None:
         self.verified.clear()
+        self.on_forget.emit()
 
     def forget_expired(self) -> None:
         now_ns = self._now_ns()
-        for text, principal in list(self.verified.items()):
-            if principal.valid_until_ns is not None and principal.valid_until_ns <= now_ns:
-                del self.verified[text]
+        expired = [
+            shown
+            for shown, one in self.verified.items()
+            if one.valid_until_ns is not None and one.valid_until_ns <= now_ns
+        ]
+        for shown in expired:
+            del self.verified[shown]
+        if expired:
+            self.on_forget.emit()
 
     def authenticate(self, text: str | None) -> Principal:
         """Return the principal of a key. Raises Unauthenticated, in a way that does not tell which ids exist."""
@@ -97,7 +107,7 @@ class Authorizer:
             )
         principal = self.principal_of(key, valid_until_ns)
         if len(self.verified) >= VERIFIED_KEYS_MAX:
-            self.verified.clear()
+            self.forget()
         self.verified[shown] = principal
         return principal
 

@@ -1,9 +1,18 @@
 """Turns that tenants share: a flood of one delays another by few handlers. Time is counted, not measured."""
 
 import asyncio
+from itertools import pairwise
 
 from goqueue.runtime.deferred import Deferred, HandlerRun
-from goqueue.runtime.fair_turn import QUANTUM_NS, REQUEST_NS, SLICE_NS, FairTurn
+from goqueue.runtime.fair_turn import (
+    LONG_SLICE_NS,
+    QUANTUM_NS,
+    REQUEST_NS,
+    SHARED_NS,
+    SLICE_NS,
+    STEP,
+    FairTurn,
+)
 from tests.runtime.test_deferred import ended, on_a_loop
 
 COST_NS = 50_000
@@ -18,11 +27,11 @@ class Broker:
         self.turn = FairTurn(asyncio.get_running_loop(), lambda: self.now_ns)
         self.order: list[str] = []
 
-    def ask(self, tenant: str, waits: Deferred[None] | None = None) -> HandlerRun[None]:
+    def ask(self, tenant: str, waits: Deferred[None] | None = None, cost_ns: int = COST_NS) -> HandlerRun[None]:
         """Begin a request of a tenant."""
 
         async def handler() -> None:
-            self.now_ns += COST_NS
+            self.now_ns += cost_ns
             self.order.append(tenant)
             if waits is not None:
                 await waits
@@ -53,6 +62,25 @@ async def test_flood_of_a_tenant_delays_a_neighbor_by_a_slice_and_a_quantum() ->
     delays = [after - before for before, after in zip(came_after, answered_after, strict=True)]
     most = (SLICE_NS + QUANTUM_NS) // (COST_NS + REQUEST_NS) + 2
     assert max(delays) <= most, delays
+
+
+@on_a_loop
+async def test_turn_of_a_tenant_that_is_alone_ends_soon_although_its_handlers_begin_to_take_long() -> None:
+    broker, loop = Broker(), asyncio.get_running_loop()
+    broker.now_ns = 2 * SHARED_NS
+    runs = [broker.ask("a") for _ in range(20)] + [broker.ask("a", cost_ns=LONG_SLICE_NS) for _ in range(30)]
+    turns = [0]
+
+    def next_turn() -> None:
+        turns.append(len(broker.order))
+        if turns[-1] < len(runs):
+            loop.call_soon(next_turn)
+
+    loop.call_soon(next_turn)
+    await asyncio.gather(*map(ended, runs))
+    handlers = [after - before for before, after in pairwise(turns)]
+    assert max(handlers) > STEP, "cheap ones go together"
+    assert max(handlers[3:]) == 1, "each costly one has a turn of its own"
 
 
 @on_a_loop

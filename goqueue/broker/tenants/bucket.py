@@ -30,21 +30,23 @@ class TokenBucket:
 
     def take(self, amount: float, now_ns: int) -> bool:
         """Take a batch of tokens if at least one is there. False takes nothing."""
-        elapsed_ns, level = now_ns - self._at_ns, self._level  # as `level` does: this is called for each publish
-        self._at_ns = now_ns
-        if elapsed_ns > 0:
-            level += elapsed_ns * self._per_ns
-            if level > self.burst:  # noqa: PLR1730 - a call takes as long as all of this
-                level = self.burst
-        if level < _ENOUGH:
-            self._level = level
+        if self.level(now_ns) < _ENOUGH:
             return False
-        self._level = level - amount
+        self._level -= amount
         return True
 
     def spend(self, amount: float, now_ns: int) -> None:
         """Take tokens for what has been done already, also from an empty bucket."""
         self._level = self.level(now_ns) - amount
+
+    def hold(self, most: int, now_ns: int) -> int:
+        """Take the whole tokens that are there, at most so many, and return their number."""
+        level = self.level(now_ns)
+        if level < 1:
+            return 0
+        held = most if level >= most else int(level)
+        self._level = level - held
+        return held
 
     def give_back(self, amount: float) -> None:
         """Return tokens of work that was not done."""
@@ -68,27 +70,3 @@ class TokenBucket:
 
     def __repr__(self) -> str:
         return f"<TokenBucket {self._level:.1f} of {self.burst:g}, {self.rate:g}/s>"
-
-
-def take_both(first: TokenBucket, amount: float, second: TokenBucket, other: float, now_ns: int) -> bool:
-    """Take from two buckets if there is a token in each. False takes nothing.
-
-    It is `take` twice in one call, because each single publish pays for it.
-    """
-    elapsed_ns, level = now_ns - first._at_ns, first._level
-    first._at_ns = now_ns
-    if elapsed_ns > 0:
-        level += elapsed_ns * first._per_ns
-        if level > first.burst:  # noqa: PLR1730 - as above
-            level = first.burst
-    elapsed_ns, size_level = now_ns - second._at_ns, second._level
-    second._at_ns = now_ns
-    if elapsed_ns > 0:
-        size_level += elapsed_ns * second._per_ns
-        if size_level > second.burst:  # noqa: PLR1730 - as above
-            size_level = second.burst
-    if level < _ENOUGH or size_level < _ENOUGH:
-        first._level, second._level = level, size_level
-        return False
-    first._level, second._level = level - amount, size_level - other
-    return True

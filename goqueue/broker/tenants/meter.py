@@ -4,17 +4,16 @@ Nothing here waits or is recorded. A charge is taken when work is admitted, for 
 work fails. Deliveries are counted when they are handed out: the next poll waits until the bucket has recovered.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from goqueue.broker.tenants import quotas as kinds
-from goqueue.broker.tenants.bucket import TokenBucket, take_both
+from goqueue.broker.tenants.bucket import TokenBucket
 from goqueue.broker.tenants.memory import TenantMemory
+from goqueue.broker.tenants.publish_grant import PublishGrant
 from goqueue.broker.tenants.quotas import KINDS, QuotaKind, Quotas
-from goqueue.clock import NANOSECONDS
+from goqueue.broker.tenants.violations import QuotaViolations
 from goqueue.errors import QuotaExceeded, QuotaReached
 from goqueue.limits import IN_FLIGHT_BYTES, TENANT_MEMORY_PERCENT
 from goqueue.quantities import quoted
@@ -34,8 +33,6 @@ _DELAYED_BYTES_MAX: Final = 1024 * 1024
 """Bytes of requests whose refusals are delayed: they stay in memory that all tenants share."""
 _WORTH_SHARE: Final = 0.1
 """A delayed poll or read waits for this share of a bucket: not for each single message."""
-_STREAK_NS: Final = 60 * NANOSECONDS
-"""Refusals that follow each other within this time count as one throttling."""
 
 
 class RateLimit:
@@ -47,48 +44,6 @@ class RateLimit:
         self.kind = kind
         self.hard = None if limit is None else TokenBucket(limit, limit * BURST_SECONDS, now_ns)
         self.soft = None if soft is None else TokenBucket(soft, soft * BURST_SECONDS, now_ns)
-
-
-@dataclass(slots=True)
-class QuotaViolations:
-    """Refusals and delays of one tenant since the broker started, by kind of quota."""
-
-    refused: Counter[str] = field(default_factory=Counter)
-    """Requests that were refused, and throttlings that delayed polls and reads."""
-    warned: Counter[str] = field(default_factory=Counter)
-    """Requests beyond a soft limit."""
-    since_ns: dict[str, int] = field(default_factory=dict)
-    """Monotonic: when the current throttling of a kind began."""
-    last_ns: dict[str, int] = field(default_factory=dict)
-
-    def count(self, kind: str, now_ns: int) -> None:
-        self.refused[kind] += 1
-        if not self.is_throttled(kind, now_ns):
-            self.since_ns[kind] = now_ns
-        self.last_ns[kind] = now_ns
-
-    def note_delay(self, kind: str, now_ns: int) -> None:
-        """Count the first of delays that follow each other: a consumer that waits as it should does nothing wrong."""
-        if not self.is_throttled(kind, now_ns):
-            self.count(kind, now_ns)
-        self.last_ns[kind] = now_ns
-
-    def is_throttled(self, kind: str, now_ns: int) -> bool:
-        last_ns = self.last_ns.get(kind)
-        return last_ns is not None and now_ns - last_ns <= _STREAK_NS
-
-    def throttled_seconds(self, kind: str, now_ns: int) -> float:
-        """Return the time from the first to the last violation without a longer pause; 0 once there is such a pause."""
-        if not self.is_throttled(kind, now_ns):
-            return 0.0
-        return (self.last_ns[kind] - self.since_ns[kind]) / NANOSECONDS
-
-
-def _both_hard(first: RateLimit | None, second: RateLimit | None) -> tuple[TokenBucket, TokenBucket] | None:
-    """Return the buckets of two rates without soft limits; None if there is something else to do for them."""
-    if first is None or first.hard is None or first.soft or second is None or second.hard is None or second.soft:
-        return None
-    return first.hard, second.hard
 
 
 def _fill_seconds(limit: RateLimit | None, now_ns: int) -> float:
@@ -126,11 +81,15 @@ class TenantMeter:
         self._accepted_bytes = 0
         """Accepted since the storage was measured."""
         self._is_full = False
+        self.grant = PublishGrant()
+        self._may_grant = False
+        self._storage_max: float | None = None
         self.quotas = quotas
         self.change(quotas)
 
     def change(self, quotas: Quotas) -> None:
         """Take other quotas. A bucket whose rate stays the same keeps its level."""
+        self.end_grant()
         former, now_ns = self._rates, self._monotonic_ns()
         before, self.quotas, self._rates = self.quotas, quotas, {}
         for name, kind in KINDS.items():
@@ -146,7 +105,6 @@ class TenantMeter:
         self.limits_consume = any(one is not None and one.hard is not None for one in self._consume)
         """True if what polls and reads hand out is limited."""
         self._is_publish_limited = self._publish != (None, None)
-        self._hard_publish = _both_hard(*self._publish)
         self.bounds_in_flight = self._in_flight_max is not None or self.has_limit(kinds.IN_FLIGHT_BYTES)
         """True if a publish has to be finished also when it was stored."""
         self.message_bytes_unchecked = quotas.limits.get(kinds.MESSAGE_BYTES, inf)
@@ -162,12 +120,16 @@ class TenantMeter:
             or self.has_limit(kinds.OPEN_TRANSACTIONS)
         )
         """True if a publish may be refused or counted because of a quota."""
+        has_soft = any(one is not None and one.soft is not None for one in self._publish)
+        self._may_grant = self.limits_publish and not (has_soft or self.bounds_in_flight or self.bounds_delays)
+        self.grant.change(*(None if one is None else one.hard for one in self._publish))
         self.note_storage(self._stored_bytes + self._accepted_bytes)
 
     # --- publish ---
 
     def charge_publish(self, messages: int, size: int) -> None:
         """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
+        self.end_grant()
         storage_max, stored = self._storage_max, self._stored_bytes + self._accepted_bytes + size
         if storage_max is not None and (stored > storage_max or self._is_full):
             raise self._full(size)
@@ -175,11 +137,7 @@ class TenantMeter:
             held = self.in_flight_bytes
             if held and held + size > self._in_flight_max:
                 raise self._too_many(kinds.IN_FLIGHT_BYTES, held)
-        if self._hard_publish is not None:
-            by_count, by_size = self._hard_publish
-            if not take_both(by_count, messages, by_size, size, self._monotonic_ns()):
-                self._take_publish(messages, size)  # which finds the quota that is exceeded
-        elif self._is_publish_limited:
+        if self._is_publish_limited:
             self._take_publish(messages, size)
         if self.bounds_in_flight:
             self.in_flight_bytes += size
@@ -187,6 +145,27 @@ class TenantMeter:
             self._accepted_bytes += size
             if stored >= storage_max:
                 self._is_full = True
+
+    def begin_grant(self, size: int) -> bool:
+        """Charge single publishes until `end_grant`, at least one of this size, in advance; False if it cannot."""
+        if not self._may_grant or self._is_full:
+            return False
+        self.end_grant()
+        size_max, storage_max = self.message_bytes_unchecked, self._storage_max
+        if storage_max is not None:
+            size_max = min(size_max, storage_max - self._stored_bytes - self._accepted_bytes - 1)
+        if size > size_max:
+            return False
+        self.grant.begin(size, size_max, self._monotonic_ns())
+        if storage_max is not None:
+            self._accepted_bytes += self.grant.size
+        return self.grant.messages > 0
+
+    def end_grant(self) -> None:
+        """Give back what the publishes of a turn did not need."""
+        if self.grant.messages or self.grant.size:
+            left = self.grant.end()
+            self._accepted_bytes -= 0 if self._storage_max is None else left
 
     def _take_publish(self, messages: int, size: int) -> None:
         now_ns = self._monotonic_ns()
@@ -359,7 +338,7 @@ class TenantMeter:
     @property
     def stored_bytes(self) -> int:
         """As it was measured, and what was accepted since."""
-        return self._stored_bytes + self._accepted_bytes
+        return self._stored_bytes + self._accepted_bytes - (0 if self._storage_max is None else self.grant.size)
 
     @property
     def is_full(self) -> bool:
@@ -368,6 +347,7 @@ class TenantMeter:
 
     def note_storage(self, size: int) -> None:
         """Take a measurement of all logs of the tenant, those of delayed messages and dead letters included."""
+        self.end_grant()
         self._stored_bytes, self._accepted_bytes = size, 0  # a log counts what is being written
         if self._storage_max is None:
             self._is_full = False

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.tenants import quotas as kinds
-from goqueue.broker.tenants.bucket import TokenBucket, take_both
+from goqueue.broker.tenants.bucket import TokenBucket
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.quotas import KINDS, UNLIMITED, Quotas, check_quota, check_recorded
 from goqueue.clock import NANOSECONDS
@@ -64,27 +64,6 @@ def test_bucket_grants_what_a_naive_bucket_grants(rate: int, burst: int, steps: 
             if granted:
                 before_last, taken = taken, taken + amount
         assert before_last < burst + rate * elapsed + Fraction(1, 1000)
-
-
-@given(
-    rates=st.tuples(st.integers(1, 1000), st.integers(1, 1000)),
-    steps=st.lists(st.tuples(st.integers(-50, 400), st.integers(1, 400), st.integers(1, 400)), max_size=60),
-)
-def test_two_buckets_together_grant_what_one_after_the_other_does(
-    rates: tuple[int, int], steps: list[tuple[int, int, int]]
-) -> None:
-    now_ns = 10**15
-    pairs = [[TokenBucket(rate, rate, now_ns) for rate in rates] for _ in range(2)]
-    (first, second), (one, other) = pairs
-    for milliseconds, amount, size in steps:
-        now_ns += milliseconds * 1_000_000
-        granted = one.take(amount, now_ns)
-        if granted and not other.take(size, now_ns):
-            one.give_back(amount)
-            granted = False
-        assert take_both(first, amount, second, size, now_ns) == granted
-        for mine, naive in zip(*pairs, strict=True):
-            assert mine.level(now_ns) == pytest.approx(naive.level(now_ns), abs=1e-6)
 
 
 @given(rate=st.integers(1, 1000), batch=st.integers(1, 5000), seconds=st.integers(1, 50))
