@@ -12,6 +12,7 @@ from goqueue import __version__
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.http.message import HttpResponse
 from goqueue.broker.core.names import is_internal
+from goqueue.broker.losses import fault_of
 from goqueue.clock import NANOSECONDS
 from goqueue.observe.doctor import Status, examine
 from goqueue.observe.finding import Severity
@@ -104,9 +105,9 @@ def _trouble(bad: list[str]) -> str:
 def faults(call: ApiCall) -> list[str]:
     """Return partitions that accept no messages, with the reasons."""
     return [
-        f"{partition.log.name}: {partition.log.fence.sentence}"
+        f"{partition.log.name}: {fault.sentence}"
         for _, partition in call.runtime.broker.partitions()
-        if partition.log.fence is not None
+        if (fault := fault_of(partition.log)) is not None
     ]
 
 

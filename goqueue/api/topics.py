@@ -16,6 +16,7 @@ from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.topic import Partitions, Topic, TopicSettings, TopicSpec
 from goqueue.broker.core.view import count_messages
+from goqueue.broker.losses import fault_of
 from goqueue.errors import GoQueueError
 from goqueue.observe.history import TopicRates
 from goqueue.quantities import format_time, quoted
@@ -215,7 +216,7 @@ async def _described(call: ApiCall, topic: Topic) -> TopicResponse:
         {str(one.number): PartitionOffsetsJson(one.earliest, one.high_watermark) for one in topic.partitions},
         format_time(topic.created_ns),
         topic.settings,
-        {str(one.number): one.log.fence.sentence for one in topic.partitions if one.log.fence is not None},
+        {str(one.number): fault.sentence for one in topic.partitions if (fault := fault_of(one.log)) is not None},
         topic.offset_count - messages,
         call.runtime.broker.groups.policies.dead_letter_topic(topic.name),
     )
@@ -273,7 +274,7 @@ def _partition(one: Partition) -> PartitionJson:
         leader=0,
         replicas=[0],
         in_sync_replicas=[0],
-        fault=None if one.log.fence is None else one.log.fence.sentence,
+        fault=None if (fault := fault_of(one.log)) is None else fault.sentence,
     )
     if leadership is None:
         return described
@@ -283,7 +284,6 @@ def _partition(one: Partition) -> PartitionJson:
     if not described.local:
         described.earliest = described.latest = described.log_end = described.durable_end = None
         described.high_watermark = described.last_stable = described.size_bytes = described.segments = None
-        described.fault = None
     return described
 
 
@@ -362,6 +362,6 @@ async def _row(call: ApiCall, topic: Topic, named: Collection[str]) -> TopicSumm
         published_per_second=rates.published if rates else None,
         bytes_per_second=rates.published_bytes if rates else None,
         read_per_second=rates.read if rates else None,
-        faults=sum(partition.log.fence is not None for partition in topic.partitions),
+        faults=sum(fault_of(partition.log) is not None for partition in topic.partitions),
         held_back=sum(partition.held_back for partition in topic.partitions),
     )

@@ -45,3 +45,8 @@ class AbsentLog(Log):
 
     def refuse_unless_readable(self) -> None:
         self.refuse_unless_open()
+
+
+def fault_of(log: Log) -> GoQueueError | None:
+    """Return why a log accepts nothing, for operators; a log that is on other nodes only has no fault."""
+    return None if isinstance(log, AbsentLog) else log.fence

@@ -194,8 +194,8 @@ class Controller:
             replicas = places.place(count)
             if owner:
                 replicas = (owner, *[one for one in replicas if one != owner][: count - 1])
-            isr = tuple(one for one in replicas if one in up)
-            leader = isr[0] if isr else ""
+            isr = (owner,) if owner else tuple(one for one in replicas if one in up)  # the others have to follow first
+            leader = isr[0] if isr and isr[0] in up else ""
             least = self._min_isr(topic.settings, replicas)
             changes.append((PartitionId(topic.created_ns, number), PartitionState(replicas, leader, 1, 1, isr, least)))
         return list(_in_pieces(changes))

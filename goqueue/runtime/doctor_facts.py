@@ -24,7 +24,7 @@ from goqueue.broker.delay.queries import summarize_delays
 from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
 from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.broker.internal_topics import CATALOG, GROUPS, OPERATIONS, TRANSACTIONS
-from goqueue.broker.losses import UnavailableLog
+from goqueue.broker.losses import UnavailableLog, fault_of
 from goqueue.broker.schemas.logs import SCHEMAS
 from goqueue.broker.security.logs import AUDIT, SECURITY
 from goqueue.broker.tenants.logs import TENANTS, USAGE
@@ -298,12 +298,12 @@ class _LogFacts:
             return
         self.count += 1
         self.newest_ns = max(self.newest_ns, log.last_time)
-        if log.fence is not None:
+        if (fault := fault_of(log)) is not None:
             self.shut.append(
                 UnwritableLog(
                     log=log.name,
-                    reason=log.fence.sentence,
-                    hint=log.fence.hint,
+                    reason=fault.sentence,
+                    hint=fault.hint,
                     is_open=not isinstance(log, UnavailableLog),
                     role=_ROLES.get(topic.name, "topic"),
                 )

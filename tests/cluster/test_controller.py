@@ -505,4 +505,5 @@ def test_internal_topic_is_placed_with_what_one_node_has_of_it(cluster: Cluster)
         states = [state for _, state in placed.changes]
         assert {len(state.replicas) for state in states} == replicas
         assert {state.leader for state in states} == set(owners[:1]) or not owners
+        assert {state.isr for state in states} == {owners[:1]} or not owners
         assert not any("n3" in state.replicas for state in states if len(owners) > 1)
