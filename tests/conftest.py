@@ -8,6 +8,8 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
 from itertools import count
 from math import ceil
 from pathlib import Path
@@ -52,6 +54,19 @@ _numbers = count(1)
 # Ten thousand tests are millions of objects that stay: to look for garbage among them takes half the time of
 # collecting the tests, and would take as long again whenever a test has made many objects.
 gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker load its share of the modules first: in a fresh checkout, each would else compile all of them."""
+    config, worker = session.config, os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return
+    places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
+    paths = sorted({path for place in places for path in ([place] if place.is_file() else place.rglob("test_*.py"))})
+    for path in paths[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+        with suppress(Exception):  # collecting it says why
+            import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
