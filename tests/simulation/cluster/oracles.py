@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 class Entry(NamedTuple):
     epoch: int
-    value: int
+    value: object
 
 
 class Violated(AssertionError):
@@ -30,7 +30,7 @@ class Oracles:
         """The term in which each was committed."""
         self.confirmed: dict[tuple[NodeIdentity, int], int] = {}
         """The ends that followers have confirmed to the leader of a term."""
-        self.contents: dict[tuple[int, int], tuple[int, int]] = {}
+        self.contents: dict[tuple[int, int], tuple[object, int]] = {}
         """The value and the epoch before it, by offset and epoch: nowhere are there ever two."""
         self.saved: dict[tuple[NodeIdentity, int], NodeIdentity | None] = {}
         """The votes that were on disk at some time."""

@@ -151,10 +151,14 @@ class SimulatedNode:
                     self.durable_end = effect.end
                 case Committed():
                     oracles.commits(self, effect.end)
+                    self.committed(effect.end)
                 case RoleChanged():
                     oracles.changes_role(self, effect)
 
-    def propose(self, value: int) -> None:
+    def committed(self, end: int) -> None:
+        """Use what is committed up to this offset."""
+
+    def propose(self, value: object) -> None:
         assert self.raft is not None
         self._append((Entry(self.raft.term, value),))
         self.call(self.raft.appended, 1)
@@ -214,6 +218,8 @@ class SimulatedNode:
 class Universe:
     """A cluster of some nodes, and the order of all that happens."""
 
+    node_type: type[SimulatedNode] = SimulatedNode
+
     def __init__(self, seed: int, count: int) -> None:
         self.seed = seed
         self.random = Random(seed)
@@ -239,7 +245,7 @@ class Universe:
         self.sync_ns = 1 * MS
         self.cut: set[tuple[str, str]] = set()
         """Links on which nothing arrives, by sender and receiver."""
-        self.nodes = [SimulatedNode(self, f"n{number}") for number in range(1, count + 1)]
+        self.nodes = [self.node_type(self, f"n{number}") for number in range(1, count + 1)]
         self.voters = frozenset(node.me for node in self.nodes)
         self.oracles = Oracles(self)
         self._value = 0
