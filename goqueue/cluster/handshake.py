@@ -8,6 +8,7 @@ changed, left out, repeated or moved. Without TLS, nothing is encrypted.
 
 import hmac
 import struct
+from collections.abc import Iterable
 from hashlib import blake2b
 
 NONCE_BYTES = 32
@@ -47,8 +48,13 @@ class Sealer:
         self._number = 0
 
     def seal(self, content: bytes | memoryview) -> bytes:
+        return self.seal_parts((content,))
+
+    def seal_parts(self, parts: Iterable[bytes | memoryview]) -> bytes:
+        """Seal a message that consists of parts."""
         digest = blake2b(_NUMBER.pack(self._number), digest_size=SEAL_BYTES, key=self._key)
-        digest.update(content)
+        for part in parts:
+            digest.update(part)
         self._number += 1
         return digest.digest()
 

@@ -114,6 +114,8 @@ class LeaderReplica:
     _asked: IsrChange | None = field(init=False, default=None)
     _asked_ns: int = field(init=False, default=0)
     _attempts: int = field(init=False, default=0)
+    _was_refused: bool = field(init=False, default=False)
+    """Whether the last request was refused: the next one waits a while."""
 
     def __post_init__(self) -> None:
         self.epoch = self.state.leader_epoch
@@ -154,10 +156,12 @@ class LeaderReplica:
 
     # --- followers ---
 
-    def pending(self, node: str) -> tuple[int, int] | None:
-        """Return the range of offsets that this follower lacks and was not sent."""
+    def pending(self, node: str, base: int | None = None) -> tuple[int, int] | None:
+        """Return the range of offsets that this follower lacks and was not sent; None if it is not from `base` on."""
         follower = self.followers.get(node)
         if follower is None or not follower.is_open or follower.next >= self.index.end:
+            return None
+        if base not in (None, follower.next):
             return None
         return follower.next, self.index.end
 
@@ -231,7 +235,7 @@ class LeaderReplica:
 
     def changed(self, state: PartitionState) -> None:
         """The cluster's log has another state of this partition, with the same leader and epoch."""
-        self.state, self._asked = state, None
+        self.state, self._asked, self._was_refused = state, None, False
         self._meet_replicas()
         self._advance()
 
@@ -242,7 +246,7 @@ class LeaderReplica:
         attempt tells: another controller may have accepted it when the refusal of an earlier one arrives.
         """
         if is_final and attempt == self._attempts:
-            self._asked = None
+            self._asked, self._was_refused = None, True
             self._advance()
 
     @property
@@ -265,7 +269,8 @@ class LeaderReplica:
                 self._ask(self._asked, now_ns)
             return
         isr = [node for node in self.state.replicas if self._belongs(node, now_ns)]
-        if tuple(isr) != self.state.isr:
+        is_time = not self._was_refused or now_ns - self._asked_ns >= self.settings.repeat_ns
+        if tuple(isr) != self.state.isr and is_time:
             self._ask_for(isr, now_ns)
 
     def _look(self, follower: FollowerCursor, now_ns: int) -> None:

@@ -7,6 +7,7 @@ from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequ
 from goqueue.cluster.messages import NodeIdentity, RaftMessage
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.refusals import Refusal
+from goqueue.cluster.replication_messages import ReplicationMessage
 
 PROTOCOL = 1
 
@@ -125,15 +126,16 @@ PeerMessage = (
     | CopiesStored
     | RaftMessage
 )
+AnyMessage = PeerMessage | ReplicationMessage
 
-_decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
 _encoder = msgspec.msgpack.Encoder()
 
 
-def encode_message(message: PeerMessage) -> bytes:
+def encode_message(message: AnyMessage) -> bytes:
     return _encoder.encode(message)
 
 
-def decode_message(content: bytes | memoryview) -> PeerMessage:
+def decode_message(content: bytes | memoryview) -> AnyMessage:
     """Raises msgspec.DecodeError if it is none."""
     return _decoder.decode(content)

@@ -82,7 +82,8 @@ class Runtime:
         self.reader = PartitionReader(self)
         self._delay_runner: DelayRunner
         self._loop: asyncio.AbstractEventLoop
-        self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
+        self.threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
+        """The threads of cold reads and background work."""
         self.upkeep: UpkeepRunner
         self._reported, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_stopping = False
@@ -158,7 +159,7 @@ class Runtime:
         finally:
             await self.tracer.stop()
             self.searchers.shutdown()
-            self._threads.shutdown()
+            self.threads.shutdown()
             self.store.close()
 
     async def _save_notes(self) -> None:
@@ -327,11 +328,11 @@ class Runtime:
             job = partial(
                 decode_batch, content, message_bytes_max, now_ns, is_transactional=is_transactional, walked=walked
             )
-            return await self._loop.run_in_executor(self._threads, job)
+            return await self._loop.run_in_executor(self.threads, job)
         frames = scan.check_batch(content, walked)
         check = partial(validate_batch, frames, message_bytes_max, now_ns, is_transactional=is_transactional)
         if len(content) > _HEADERS_AT_ONCE < header_bytes(frames):
-            return frames, await self._loop.run_in_executor(self._threads, check)
+            return frames, await self._loop.run_in_executor(self.threads, check)
         return frames, check()
 
     def accept(
@@ -391,7 +392,7 @@ class Runtime:
             job = next(work)
             while True:
                 try:
-                    result = await self._done(job, threads or self._threads)
+                    result = await self._done(job, threads or self.threads)
                 except Exception as error:  # any error goes to the code that yielded the job
                     job = work.throw(error)
                 else:

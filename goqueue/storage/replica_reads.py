@@ -18,20 +18,22 @@ from goqueue.storage.writer import PendingAppend
 _base_offset = attrgetter("base_offset")
 
 
-def locate_stored(log: Log, offset: int, max_bytes: int, limit: int = OFFSET_MAX) -> ReadResult | PendingRead:
+def locate_stored(
+    log: Log, offset: int, max_bytes: int, limit: int = OFFSET_MAX, *, skip_damage: bool = False
+) -> ReadResult | PendingRead:
     """Return the frames from this offset on, or where to load them from; none at the end of the log or at `limit`."""
     visible = log.visible
     if offset < visible.offset:
-        return log.locate(offset, max_bytes, limit=limit)
+        return log.locate(offset, max_bytes, skip_damage=skip_damage, limit=limit)
     log.refuse_unless_readable()
     if not log.first_offset <= offset <= log.next_offset:
         raise range_error(log, offset)
     if visible.hidden is not None and offset < visible.hidden[0]:
-        return _locate_hidden(log, offset, max_bytes, min(limit, visible.hidden[0]))
+        return _locate_hidden(log, offset, max_bytes, min(limit, visible.hidden[0]), skip_damage=skip_damage)
     return _read_appends(log, offset, max_bytes, limit)
 
 
-def _locate_hidden(log: Log, offset: int, max_bytes: int, limit: int) -> PendingRead | ReadResult:
+def _locate_hidden(log: Log, offset: int, max_bytes: int, limit: int, *, skip_damage: bool) -> PendingRead | ReadResult:
     """Locate frames that the disk held when the log was opened, and that readers do not see."""
     assert log.visible.hidden is not None
     if offset >= limit:
@@ -45,7 +47,7 @@ def _locate_hidden(log: Log, offset: int, max_bytes: int, limit: int) -> Pending
     reader = log.reader(segment)
     index = segment.index if segment.index is not None else reader.index
     hint = index.start_for(index.before_offset(offset)) if index is not None else None
-    return PendingRead(reader, offset, limit, stop, next_offset, max_bytes, hint=hint)
+    return PendingRead(reader, offset, limit, stop, next_offset, max_bytes, skip_damage, hint)
 
 
 def _read_appends(log: Log, offset: int, max_bytes: int, limit: int) -> ReadResult:

@@ -70,7 +70,7 @@ def test_topic_is_altered_scaled_and_deleted_by_any_node(tmp_path: Path) -> None
         assert (scaled.before, len(scaled.topic.partitions)) == (2, 4)
         await cluster.agree(has("orders", 4))
         await cluster.agree(
-            lambda node: node.runtime.broker.topics["orders"].splits == {2: Split(0, 0), 3: Split(1, 0)}
+            lambda node: node.runtime.broker.topics["orders"].splits == {2: Split(0, 1), 3: Split(1, 1)}
         )
         await delete(cluster["n2"], "orders")
         await cluster.agree(lacks("orders"))

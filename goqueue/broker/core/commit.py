@@ -15,6 +15,7 @@ from enum import Enum
 from functools import partial
 from operator import itemgetter
 
+from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage.log import Log
@@ -46,6 +47,8 @@ class Commit:
         """The high watermark: readers see only smaller offsets."""
         self.replicated_end = OFFSET_MAX
         """How far all replicas in sync have come. A broker alone has none that it waits for."""
+        self.obstacle: GoQueueError | None = None
+        """Why nothing that was appended here is committed any more, such as another leader."""
         self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
         self.on_committed: Signal[[int]] = Signal()
         """Called with the high watermark when it has changed."""
@@ -55,7 +58,7 @@ class Commit:
         """Call `done` when everything below this offset has reached the level; at once if it has."""
         if self.reached(level) >= end:
             done(None)
-        elif (obstacle := self._log.obstacle) is not None:
+        elif (obstacle := self.obstacle or self._log.obstacle) is not None:
             done(obstacle)
         else:
             insort(self._waiting.setdefault(level, []), (end, done), key=_end_of)
@@ -82,7 +85,7 @@ class Commit:
 
     def _answer(self) -> None:
         """Answer those who wait for what is reached, and all if the log will not come further."""
-        obstacle, answers = self._log.obstacle, list[Callable[[], None]]()
+        obstacle, answers = self.obstacle or self._log.obstacle, list[Callable[[], None]]()
         for level, waiting in list(self._waiting.items()):
             reached = self.reached(level)
             count = bisect_right(waiting, reached, key=_end_of) if obstacle is None else len(waiting)

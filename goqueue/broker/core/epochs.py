@@ -13,6 +13,7 @@ from goqueue.storage.epoch_frame import EpochFrame
 from goqueue.storage.leader_epochs import EpochList, EpochNote, LeaderEpochs
 from goqueue.storage.log import AppendResult, Log
 from goqueue.storage.reads import PendingRead, ReadResult
+from goqueue.storage.replica_reads import locate_stored
 from goqueue.storage.writer import AppendCallback
 
 
@@ -40,7 +41,7 @@ def _read_on(log: Log, note: EpochNote, end: int) -> Work[None]:
     """Bring the note up to an offset below which everything is durable."""
     offset = max(note.offset, log.first_offset)
     while offset < end:
-        found = log.locate(offset, READ_BYTES_MAX, skip_damage=True, limit=end)
+        found = locate_stored(log, offset, READ_BYTES_MAX, end, skip_damage=True)
         read: ReadResult = (yield found.load) if isinstance(found, PendingRead) else found
         yield partial(_add, note, read, log.first_offset)
         offset = read.next_offset

@@ -75,7 +75,7 @@ class Leadership:
 
     def refuse_append(self) -> None:
         """Raise if this node does not append of its own: followers get what their leader has appended."""
-        if self.leader != self.node:
+        if not self.is_leading:
             raise self.refusal()
 
     def refuse_unless_enough(self) -> None:

@@ -12,20 +12,21 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producers import ProducerMark, ProducerTable, marks_in
 from goqueue.broker.core.work import Job, Work
 from goqueue.limits import READ_BYTES_MAX
-from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.disk import Disk, read_all, remove_files
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
-from goqueue.storage.reads import ReadResult
+from goqueue.storage.reads import PendingRead, ReadResult
+from goqueue.storage.replica_reads import locate_stored
 
 
 def load_producers(partition: Partition, disk: Disk) -> Work[None]:
-    """After a start: restore the producers from their checkpoint and the log behind it."""
+    """After a start, and before a replica leads: restore the producers from their checkpoint and the log behind it."""
     note = yield partial(_read_note, disk, _path(partition))
-    is_whole = _shows_all(partition, partition.high_watermark)
+    is_whole = _shows_all(partition, partition.log_end)
     producers, offset = ProducerTable(is_complete=is_whole), partition.earliest
-    if note is not None and partition.earliest <= note["offset"] <= partition.high_watermark:
+    if note is not None and partition.earliest <= note["offset"] <= partition.log_end:
         offset, is_whole = note["offset"], note.get("complete", True)
         producers = ProducerTable.from_facts(note["producers"], is_complete=is_whole)
-    while offset < (end := partition.high_watermark):
+    while offset < (end := partition.log_end):
         yield from _replay(partition, producers, offset, end, {})
         offset = end
     if partition.producers is None:
@@ -64,6 +65,22 @@ def rewind_producers(partition: Partition, disk: Disk, end: int) -> Work[None]:
     yield _written(partition, disk, end, producers)
 
 
+def read_stored(partition: Partition, offset: int, max_bytes: int) -> Work[ReadResult]:
+    """Read what the log holds from this offset on, committed or not, and pass over damage; none only at its end."""
+    while True:
+        found = locate_stored(partition.log, offset, max_bytes, skip_damage=True)
+        read: ReadResult = (yield found.load) if isinstance(found, PendingRead) else found
+        if read.buffers or read.next_offset == offset:
+            return read
+        offset = read.next_offset
+
+
+def forget_producers(disk: Disk, directory: str) -> None:
+    """Remove the checkpoint of a log that begins anew."""
+    remove_files(disk, f"{directory}/producers")
+    disk.sync_directory(directory)
+
+
 def _shows_all(partition: Partition, end: int) -> bool:
     """Return whether the log shows all producers. It does not when all batches of one were removed."""
     return not partition.earliest and partition.is_dense(0, end)
@@ -75,7 +92,7 @@ def _replay(
     """Add the batches of the log in this range. `tears` has the ends of torn batches by their first offsets."""
     while offset < end:
         start = max(offset, partition.earliest)
-        read = yield from partition.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
+        read = yield from read_stored(partition, start, READ_BYTES_MAX)
         for mark, first_offset, time_ns in (yield partial(_marks, read)):
             if first_offset < end:
                 producers.replay(mark, first_offset, time_ns, tears.get(first_offset, end))
@@ -87,7 +104,7 @@ def note_tear(partition: Partition, disk: Disk) -> Work[None]:
     offset = yield from partition.offset_for_time(partition.log.last_time)
     last: tuple[ProducerMark, int, int] | None = None
     while offset < partition.log_end:
-        read = yield from partition.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+        read = yield from read_stored(partition, offset, READ_BYTES_MAX)
         marks: list[tuple[ProducerMark, int, int]] = yield partial(_marks, read)
         last = marks[-1] if marks else last
         offset = read.next_offset

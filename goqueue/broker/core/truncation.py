@@ -11,23 +11,34 @@ from functools import partial
 
 from goqueue.broker.core.open_search import find_open, transactional_epochs
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.producer_checkpoint import note_tear, rewind_producers
+from goqueue.broker.core.producer_checkpoint import forget_producers, note_tear, read_stored, rewind_producers
 from goqueue.broker.core.work import Work
 from goqueue.limits import READ_BYTES_MAX
 from goqueue.storage import scan
 from goqueue.storage.disk import Disk
+from goqueue.storage.leader_epochs import EpochStart
 from goqueue.storage.reads import ReadResult
+from goqueue.storage.replica_reads import hide
 from goqueue.storage.transaction_marker import markers_in
-from goqueue.storage.truncation import truncate
+from goqueue.storage.truncation import reset, truncate
 
 
 def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[None]:
-    """Remove everything from this offset on. All appends must be durable, and nothing may be appended meanwhile."""
-    undecided = yield from _first_undecided(partition, offset)
-    yield from rewind_producers(partition, disk, offset)
-    for state in partition.derived:
-        state.drop_caches(offset)
-    truncate(partition.log, disk, offset)
+    """Remove everything from this offset on. All appends must be durable, and nothing may be appended meanwhile.
+
+    The log has no other job. What is left above `commits.replicated_end` stays hidden from readers.
+    """
+    log = partition.log
+    log.begin_job(partition)
+    try:
+        undecided = yield from _first_undecided(partition, offset)
+        yield from rewind_producers(partition, disk, offset)
+        for state in partition.derived:
+            state.drop_caches(offset)
+    finally:
+        log.job = None
+    truncate(log, disk, offset)
+    hide(log, disk, partition.commits.replicated_end)
     partition.derive()
     yield from note_tear(partition, disk)  # the cut may go through a batch
     if undecided < offset:
@@ -39,12 +50,29 @@ def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[No
     partition.wake()
 
 
+def reset_partition(partition: Partition, disk: Disk, start: int, rows: list[EpochStart]) -> Work[None]:
+    """Remove everything; the log goes on at this offset, in the epoch of `rows`. As for `truncate_partition`."""
+    log = partition.log
+    log.begin_job(partition)
+    try:
+        for state in partition.derived:
+            state.drop_caches(0)
+        yield partial(forget_producers, disk, log.directory)
+    finally:
+        log.job = None
+    reset(log, disk, start, rows)
+    partition.derive()
+    for state in partition.derived:
+        state.rebuild()
+    partition.wake()
+
+
 def _first_undecided(partition: Partition, offset: int) -> Work[int]:
     """Return where the oldest transaction begins that is open, or that ends only in the part to be removed."""
     first = partition.open.first_offset
     found = [offset] if first is None else [first, offset]
-    while offset < partition.high_watermark:
-        read = yield from partition.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+    while offset < partition.log_end:
+        read = yield from read_stored(partition, offset, READ_BYTES_MAX)
         found.append((yield partial(_first_ended, read)))
         offset = read.next_offset
     return min(found)

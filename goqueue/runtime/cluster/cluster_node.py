@@ -19,6 +19,7 @@ from goqueue import __version__
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest, StopNode
 from goqueue.cluster.formation import ClusterNote, form, join, refuse_hello
+from goqueue.cluster.leader_replica import ReplicaSettings
 from goqueue.cluster.membership import EventKind, Membership
 from goqueue.cluster.messages import (
     Append,
@@ -52,6 +53,7 @@ from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.runtime.cluster.presence import Presence
 from goqueue.runtime.cluster.proposals import Proposals
+from goqueue.runtime.cluster.replicas import Replicas
 from goqueue.runtime.cluster.serving_lease import ServingLease
 from goqueue.runtime.cluster.votes import Votes
 from goqueue.runtime.runtime import Runtime
@@ -73,6 +75,7 @@ class ClusterNode:
         self.raft: Raft | None = None
         """None until the cluster is formed."""
         self.log: ClusterLog
+        self.replicas: Replicas
         self.failure: GoQueueError | None = None
         """Why this node takes no part any more: its disk refused."""
         self.network: PeerNetwork
@@ -118,12 +121,16 @@ class ClusterNode:
             self._notes.save(note)
         self.note = note
         self.membership.on_event.subscribe(self._note_event)
+        self.replicas = Replicas(self, runtime, ReplicaSettings(settings.replica_lag_ns))
         handlers = PeerHandlers(
-            self._hello, self._refusal, self._connected, self._received, self._ended, self._on_refused
-        )
+            self._hello, self._refusal, self._connected, self._received, self._ended, self._on_refused,
+            self.replicas.received, self.replicas.data,
+        )  # fmt: skip
         self.network = PeerNetwork(settings.node, settings.peers, settings.secret, handlers, settings.tls)
         if note.is_formed:
             self._open_raft()
+        if settings.feature_level:
+            self.replicas.start()
         self.topics.start()
         self.presence.start()
         await self.network.start(settings.listen)
@@ -146,6 +153,7 @@ class ClusterNode:
                 timer.cancel()
         await self.topics.stop()
         await self.network.stop()
+        await self.replicas.stop()
         self._proposals.refuse()
         self.raft = None
         await self._loop.run_in_executor(None, self.votes.close)
@@ -209,6 +217,7 @@ class ClusterNode:
         self.membership.connected(link.node, self.now())
         self.office.back(link.node)
         self.presence.connected(link.node)
+        self.replicas.connected(link)
         self._meet(hello.cluster_id, hello.voters)
         if self.note.is_formed and not hello.cluster_id:
             link.send(Formed(self.note.cluster_id, self.note.voters))
@@ -225,6 +234,7 @@ class ClusterNode:
 
     def _ended(self, link: PeerLink) -> None:
         self.on_disconnected.emit(link.node)
+        self.replicas.ended(link)
         if self.raft is not None:
             self.raft.drop_observer(link.hello.identity)
 
@@ -321,7 +331,9 @@ class ClusterNode:
 
     def _commit(self, end: int) -> None:
         self.log.apply_to(end)
-        self.on_state.emit(self.log.state.take_changed())
+        changed = self.log.state.take_changed()
+        self.replicas.on_state(changed)
+        self.on_state.emit(changed)
         self.topics.changed()
         self._proposals.commit(end)
         self.office.look()

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.work import Callback
@@ -31,10 +32,11 @@ from goqueue.cluster.controller_requests import (
 from goqueue.cluster.metadata import ClusterState, as_decided
 from goqueue.cluster.partitions import PartitionId
 from goqueue.errors import GoQueueError, TopicBusy
-from goqueue.limits import CLUSTER_FOLLOW_SECONDS
+from goqueue.limits import CLUSTER_FOLLOW_SECONDS, OFFSET_MAX
 from goqueue.quantities import quoted
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.cluster.replicas import Replicas
 from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runtime import Runtime
 
@@ -49,6 +51,7 @@ class FollowingNode(Protocol):
 
     settings: ClusterSettings
     log: ClusterLog
+    replicas: Replicas
 
     @property
     def is_registered(self) -> bool: ...
@@ -107,6 +110,7 @@ class ClusterTopics:
                 if is_internal(topic.name) and topic.name in shared:
                     topic_id = shared[topic.name].created_ns
                 lost.append(PartitionId(topic_id, partition.number))
+        lost += self._member.replicas.shortened - set(lost)
         return tuple(lost), not runtime.broker.has_lost_topics
 
     @property
@@ -222,7 +226,7 @@ class ClusterTopics:
     def scale_topic(self, name: str, count: int, told: Callback[ScaledTopic], *, accept_key_moves: bool) -> None:
         topic = self._topic(name)
         before = len(topic.partitions)
-        is_empty = all(one.log.fence is None and one.earliest == one.log_end for one in topic.partitions)
+        is_empty = all(one.log.fence is None and _is_empty(one) for one in topic.partitions)
         self._decide(
             ScaleTopic(name, count, accept_key_moves, is_empty), told, lambda: ScaledTopic(self._topic(name), before)
         )
@@ -256,6 +260,13 @@ class ClusterTopics:
             raise TopicBusy(
                 f"topic {quoted(name)} is recorded, and not so on this node: {self.problems[name]}", topic=name
             )
+
+
+def _is_empty(partition: Partition) -> bool:
+    """Return whether the log has nothing but the first frames of leaders."""
+    log = partition.log
+    count = log.next_offset - log.first_offset
+    return not count or (log.epochs.is_complete and len(log.epochs.rows_below(log.first_offset, OFFSET_MAX)) == count)
 
 
 async def _answered(rule: Callable[[Callback[T]], None]) -> T:

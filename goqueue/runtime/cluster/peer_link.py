@@ -4,23 +4,25 @@
     101                                                 node, nonce and proof of the one who listens
     length u32, kind u8, content, seal of 16 bytes      messages; the first one is a Hello
 
-Kind 1 is a message in MessagePack. Other kinds are free.
+Kind 1 is a message in MessagePack; the others are those of `replication_stream`. The handshake and the first message
+come over streams, everything else over a protocol of its own.
 """
 
 import asyncio
 import secrets
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from goqueue.cluster.handshake import NONCE_BYTES, SEAL_BYTES, PeerKeys, Sealer, is_same_proof
-from goqueue.cluster.peer_messages import Hello, PeerMessage, decode_message, encode_message
-from goqueue.limits import CLUSTER_HANDSHAKE_BYTES_MAX, CLUSTER_MESSAGE_BYTES_MAX, CLUSTER_OUTGOING_BYTES_MAX
+from goqueue.cluster.peer_messages import AnyMessage, Hello, decode_message, encode_message
+from goqueue.limits import CLUSTER_HANDSHAKE_BYTES_MAX, CLUSTER_OUTGOING_BYTES_MAX
 from goqueue.quantities import quoted
+from goqueue.runtime.cluster.peer_protocol import PeerProtocol, Receiver, WrongSeal
 from goqueue.runtime.cluster.peer_tls import (
     TLS_HANDSHAKE,
     PeerContexts,
@@ -34,7 +36,8 @@ from goqueue.runtime.cluster.peer_tls import (
 UPGRADE = "goqueue-peer/1"
 _PATHS = ("/cluster/replicate", "/v1/cluster/replicate")
 _LENGTH = struct.Struct(">I")
-_MESSAGE = b"\x01"
+MESSAGE = 1
+"""The kind of a message in MessagePack."""
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -60,33 +63,68 @@ class PeerLink:
     def is_closing(self) -> bool:
         return self._writer.is_closing()
 
-    def send(self, message: PeerMessage) -> None:
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that were sent and that the operating system has not taken yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    def send(self, message: AnyMessage) -> None:
         """Send a message; close the connection if the other side has not read too much."""
+        content = encode_message(message)
+        self.send_parts(MESSAGE, (content,), len(content))
+
+    def send_parts(self, kind: int, parts: Sequence[bytes | memoryview], size: int) -> None:
+        """Send a message of another kind in parts, which are not copied."""
         if self._writer.is_closing():
             return
-        if self._writer.transport.get_write_buffer_size() > CLUSTER_OUTGOING_BYTES_MAX:
+        if self.waiting_bytes > CLUSTER_OUTGOING_BYTES_MAX:
             self._writer.transport.abort()
             return
-        content = _MESSAGE + encode_message(message)
-        self._writer.writelines((_LENGTH.pack(len(content)), content, self._sent.seal(content)))
+        first = bytes([kind])
+        seal = self._sent.seal_parts((first, *parts))
+        self._writer.transport.writelines((_LENGTH.pack(size + 1), first, *parts, seal))
 
-    async def receive(self) -> PeerMessage | None:
-        """Read the next message; None at the end. Raises PeerFailure."""
+    async def receive_hello(self) -> AnyMessage | None:
+        """Read the first message; None at the end. Raises PeerFailure."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            if not 1 <= length <= CLUSTER_MESSAGE_BYTES_MAX:
+            if not 1 <= length <= CLUSTER_HANDSHAKE_BYTES_MAX:
                 raise PeerFailure(f"node {self.node} sent a message of {length:,} bytes")
             content = memoryview(await self._reader.readexactly(length + SEAL_BYTES))
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
             return None
         if not self._received.is_sealed(content[:length], content[length:]):
-            raise SecretDiffers(f"a message in the name of node {quoted(self.node)} has a wrong seal: another secret?")
-        if content[:1] != _MESSAGE:
-            raise PeerFailure(f"node {self.node} sent a message of the unknown kind {content[0]}")
+            raise self._wrong_seal()
+        if content[0] != MESSAGE:
+            raise PeerFailure(f"node {self.node} sent a message of the kind {content[0]} before its hello")
+        return self.decode(content[1:length])
+
+    async def serve(self, on_message: Receiver) -> None:
+        """Call for each message that comes, until the end of the connection. Raises PeerFailure."""
+        transport = cast(asyncio.Transport, self._writer.transport)
+        protocol = PeerProtocol(transport, self._received, on_message)
+        transport.pause_reading()
+        transport.set_protocol(protocol)
+        read, is_over = (getattr(self._reader, name) for name in ("_buffer", "_eof"))  # what the streams have taken
+        protocol.feed(bytes(read))
+        if not protocol.ended.done():
+            if is_over or transport.is_closing():
+                return
+            transport.resume_reading()
         try:
-            return decode_message(content[1:length])
+            await protocol.ended
+        except WrongSeal:
+            raise self._wrong_seal() from None
+
+    def decode(self, content: memoryview) -> AnyMessage:
+        """Decode a message of the first kind. Raises PeerFailure."""
+        try:
+            return decode_message(content)
         except msgspec.MsgspecError as error:
             raise PeerFailure(f"node {self.node} sent a message that this version does not know: {error}") from None
+
+    def _wrong_seal(self) -> SecretDiffers:
+        return SecretDiffers(f"a message in the name of node {quoted(self.node)} has a wrong seal: another secret?")
 
     def close(self) -> None:
         self._writer.close()

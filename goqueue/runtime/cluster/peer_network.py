@@ -8,11 +8,13 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from goqueue.clock import NANOSECONDS
-from goqueue.cluster.peer_messages import Hello, PeerMessage
+from goqueue.cluster.peer_messages import AnyMessage, Hello, PeerMessage
 from goqueue.cluster.peer_problems import PeerProblems
+from goqueue.cluster.replication_messages import ReplicationMessage
 from goqueue.errors import AddressUnavailable
 from goqueue.limits import (
     CLUSTER_CONNECTIONS_MAX,
@@ -21,7 +23,7 @@ from goqueue.limits import (
     CLUSTER_HANDSHAKE_BYTES_MAX,
     CLUSTER_HANDSHAKE_SECONDS,
 )
-from goqueue.runtime.cluster.peer_link import PeerLink, SecretDiffers, accept, dial
+from goqueue.runtime.cluster.peer_link import MESSAGE, PeerLink, SecretDiffers, accept, dial
 from goqueue.runtime.cluster.peer_tls import (
     PeerContexts,
     PeerFailure,
@@ -51,6 +53,9 @@ class PeerHandlers:
     ended: Callable[[PeerLink], None]
     refused: Callable[[str], None]
     """Nothing listens at the address of this node any more."""
+    replication: Callable[[PeerLink, ReplicationMessage], None] = lambda _, __: None
+    data: Callable[[PeerLink, int, memoryview], None] = lambda _, __, ___: None
+    """Takes a message of another kind. Raises PeerFailure."""
 
 
 class PeerNetwork:
@@ -212,7 +217,7 @@ class PeerNetwork:
             self._unproved += 1
             try:
                 async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
-                    hello = await link.receive()
+                    hello = await link.receive_hello()
             finally:
                 self._unproved -= 1
             if hello is None:
@@ -224,7 +229,7 @@ class PeerNetwork:
         finally:
             link.abort()
 
-    def _welcome(self, link: PeerLink, hello: PeerMessage) -> None:
+    def _welcome(self, link: PeerLink, hello: AnyMessage) -> None:
         if not isinstance(hello, Hello) or hello.identity.node != link.node:
             raise PeerFailure(f"node {link.node} did not begin with a hello of its own")
         sentence = self._handlers.refusal(hello)
@@ -242,13 +247,22 @@ class PeerNetwork:
 
     async def _serve(self, link: PeerLink) -> bool:
         try:
-            while (message := await link.receive()) is not None:
-                self._handlers.received(link, message)
+            await link.serve(partial(self._received, link))
         finally:
             if self.links.get(link.node) is link:
                 del self.links[link.node]
                 self._handlers.ended(link)
         return True
+
+    def _received(self, link: PeerLink, kind: int, content: memoryview) -> None:
+        if self.links.get(link.node) is not link:  # another connection has taken its place
+            return
+        if kind != MESSAGE:
+            self._handlers.data(link, kind, content)
+        elif isinstance(message := link.decode(content), ReplicationMessage):
+            self._handlers.replication(link, message)
+        else:
+            self._handlers.received(link, message)
 
     async def _probe(self, node: str) -> None:
         """See whether the process of a node that dials this one is gone. It may end after its connection."""

@@ -1,0 +1,437 @@
+"""One replica on this node: joins a partition with the core that leads or follows it.
+
+The cluster's log says who leads; `set_state` brings this replica there, one step at a time. A replica that begins to
+lead first completes what is known of its log (epochs, producers) and waits until all of it is stored. Then, in one
+turn, it writes the first frame of its epoch and answers clients. One that stops leading fails all who wait at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from goqueue.broker.core.epochs import begin_epoch, load_epochs
+from goqueue.broker.core.leadership import Leadership
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producer_checkpoint import load_producers
+from goqueue.broker.core.truncation import reset_partition, truncate_partition
+from goqueue.cluster.epoch_index import EpochIndex
+from goqueue.cluster.follower_replica import AskLeader, CutBack, EmptyLog, FollowerReplica, FollowerStage
+from goqueue.cluster.leader_replica import LeaderReplica, Tell
+from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.replication_messages import (
+    DataHeader,
+    OpenReplica,
+    ReplicaDiverged,
+    ReplicaFenced,
+    ReplicaOpened,
+    ReplicaPosition,
+    ReplicaReset,
+)
+from goqueue.errors import GoQueueError
+from goqueue.limits import OFFSET_MAX
+from goqueue.runtime.cluster.received_data import check_data, dense_pieces, epochs_in
+from goqueue.runtime.cluster.replica_owner import ReplicaOwner
+from goqueue.runtime.cluster.replication_stream import ReplicationStream
+from goqueue.storage.log import AppendResult
+from goqueue.storage.replica_reads import hide
+from goqueue.storage.scan import Frames
+
+_log = logging.getLogger("goqueue.cluster")
+
+_JOB_SECONDS = 0.02
+"""Between two looks whether retention or compaction has ended."""
+
+
+class LocalReplica:
+    """One partition of a topic, of which this node has a log."""
+
+    def __init__(
+        self, owner: ReplicaOwner, log: PartitionId, partition: Partition, leadership: Leadership, high_watermark: int
+    ) -> None:
+        """`high_watermark` is the last one that was noted."""
+        self.id = log
+        self.partition = partition
+        self.leadership = leadership
+        self.state: PartitionState | None = None
+        self.leader: LeaderReplica | None = None
+        self.follower: FollowerReplica | None = None
+        self.failure: str = ""
+        """Why this replica takes no part until the next start."""
+        self._owner = owner
+        self._disk = owner.disk
+        self._noted = min(high_watermark, partition.log_end)
+        self._change: asyncio.Task[None] | None = None
+        self._progress = asyncio.Event()
+        self._told = 0
+        partition.commits.replicated_end = self._noted
+        hide(partition.log, self._disk, self._noted)
+        partition.derive()
+        partition.producers = None
+        partition.commits.obstacle = leadership.lost()
+        partition.leadership = leadership
+        partition.log.on_report = self._report
+        self._unsubscribe = partition.on_appended.subscribe(self._appended)
+
+    @property
+    def high_watermark(self) -> int:
+        core = self.leader or self.follower
+        return self._noted if core is None else core.high_watermark
+
+    @property
+    def is_gone(self) -> bool:
+        return self.partition.log.is_closed
+
+    def detach(self) -> None:
+        self._unsubscribe()
+
+    # --- who leads ---
+
+    def set_state(self, state: PartitionState | None) -> None:
+        """Take over a state of the cluster's log; None if the partition is deleted."""
+        self.state, role, leader = state, self.leadership, self.leader
+        if leader is not None and (state is None or (state.leader, state.leader_epoch) != (leader.me, leader.epoch)):
+            self._stop_leading()
+        if state is None:
+            self._drop_follower()
+            return
+        role.leader, role.leader_epoch, role.replicas = state.leader, state.leader_epoch, state.replicas
+        role.isr, role.min_isr = state.isr, state.min_isr
+        if self.leader is not None:
+            self.leader.changed(state)
+            self._owner.uneven(self)
+            self._after_leader()
+        elif self._change is None and not self._fits(state):
+            self._change = self._owner.run(self._follow_state())
+        self.partition.wake()
+
+    def _fits(self, state: PartitionState) -> bool:
+        """Return whether the core is that of this state."""
+        if not state.leader:
+            return self.follower is None and self.leader is None
+        if state.leader == self._owner.me:
+            return self.leader is not None and self.leader.epoch == state.leader_epoch
+        return self.follower is not None and (self.follower.leader, self.follower.epoch) == (
+            state.leader,
+            state.leader_epoch,
+        )
+
+    async def _follow_state(self) -> None:
+        """Become what the newest state says, as often as it changes meanwhile."""
+        try:
+            while (state := self.state) is not None and not self._fits(state) and not self.failure:
+                while self.follower is not None and self.follower.stage is FollowerStage.CUTTING:
+                    await self._progress.wait()
+                self._drop_follower()
+                if not self._owner.takes_part:
+                    return
+                if state.leader == self._owner.me:
+                    await self._lead(state)
+                elif state.leader:
+                    await self._follow(state)
+        except GoQueueError as error:
+            self._fail(error)
+        finally:
+            self._change = None
+
+    def _drop_follower(self) -> None:
+        if self.follower is not None:
+            self._noted, self.follower = self.follower.high_watermark, None
+
+    def _fail(self, error: GoQueueError) -> None:
+        """Take no part until the next start: what the disk holds is not known."""
+        if not self.is_gone:
+            self.failure = str(error)
+            _log.error("replica %s takes no part any more: %s", self.partition.log.name, error)
+        if self.leader is not None:
+            self.leader.failed(self.failure)
+            self._do_leader_effects()
+            self._stop_leading()
+        self._drop_follower()
+
+    async def _index(self) -> EpochIndex:
+        """Return the epochs of the log, once all of it is stored."""
+        log = self.partition.log
+        await self._owner.perform(load_epochs(log, self._disk))
+        while not log.is_settled or log.durable_end < log.next_offset:
+            log.refuse_unless_open()
+            log.sync_soon()
+            await self._progress.wait()
+        log.refuse_unless_open()
+        return EpochIndex(log.epochs.rows_below(log.first_offset, log.next_offset), log.next_offset, log.first_offset)
+
+    async def _lead(self, state: PartitionState) -> None:
+        partition, owner, role = self.partition, self._owner, self.leadership
+        await self._index()
+        partition.producers = None
+        await owner.perform(load_producers(partition, self._disk))
+        index = await self._index()
+        if self.state is None or self._differs(state):
+            return
+        if index.last_epoch >= state.leader_epoch:
+            _log.error("replica %s has begun epoch %d before: it cannot lead", partition.log.name, state.leader_epoch)
+            self.state = None
+            return
+        self.leader = LeaderReplica(
+            self.id, owner.me, self.state, index, self._noted, owner.broker_epoch, owner.settings
+        )
+        partition.commits.obstacle, role.is_leading, role.is_settled = None, True, False
+        begun = self.leader
+
+        def committed(error: GoQueueError | None) -> None:
+            if error is None and self.leader is begun:
+                role.is_settled = True
+                partition.wake()
+
+        begin_epoch(partition, state.leader_epoch, owner.me, owner.clock.now_ns(), committed)
+        for node, asked in owner.early(self.id, begun.epoch).items():
+            self.open(node, asked)
+        owner.uneven(self)
+        self._after_leader()
+        partition.wake()
+
+    def _differs(self, state: PartitionState) -> bool:
+        now = self.state
+        return now is None or (now.leader, now.leader_epoch) != (state.leader, state.leader_epoch)
+
+    def _stop_leading(self) -> None:
+        assert self.leader is not None
+        role, partition = self.leadership, self.partition
+        self._noted, self.leader = self.leader.high_watermark, None
+        role.is_leading = role.is_settled = False
+        partition.commits.obstacle = role.lost()
+        partition.commits.replicated_end = self._noted
+        partition.producers = None
+        partition.commits.advance()
+        partition.wake()
+
+    async def _follow(self, state: PartitionState) -> None:
+        index = await self._index()
+        if self._differs(state):
+            return
+        owner = self._owner
+        self.partition.producers = None
+        self.follower = FollowerReplica(
+            self.id, state.leader, state.leader_epoch, index, self._noted, owner.broker_epoch, state.unclean_epoch
+        )
+        if state.leader in owner.streams:
+            self.follower.connected()
+            self._do_follower_effects()
+
+    # --- the leader's side ---
+
+    def _appended(self, frames: Frames, appended: AppendResult) -> None:
+        """Send what clients have published, in the same turn."""
+        leader = self.leader
+        if leader is None:
+            return
+        is_first = leader.epoch_start == OFFSET_MAX
+        leader.appended(appended.next_offset, ((leader.epoch, appended.first_offset),) if is_first else ())
+        for node, follower in leader.followers.items():
+            if follower.is_open:
+                self._owner.streams[node].push(self, frames, appended)
+        self._owner.uneven(self)
+
+    def open(self, node: str, asked: OpenReplica) -> None:
+        """Answer a follower."""
+        if self.leader is not None:
+            self.forget_below_start()
+            self.leader.open(node, asked)
+            self._after_leader()
+            self._owner.streams[node].want(self)
+
+    def confirmed(self, node: str, row: ReplicaPosition) -> None:
+        """A follower has come further."""
+        if self.leader is not None:
+            self.leader.confirmed(node, row.leader_epoch, row.end)
+            self._after_leader()
+
+    def _after_leader(self) -> None:
+        """Do what the core wants after each call of it."""
+        leader = self.leader
+        if leader is None:
+            return
+        if leader.effects:
+            self._do_leader_effects()
+        commits = self.partition.commits
+        commits.replicated_end = leader.replicated_end
+        commits.advance()
+        if leader.high_watermark > self._told:
+            self._told = leader.high_watermark
+            for node, follower in leader.followers.items():
+                if follower.is_open:
+                    self._owner.streams[node].tell_higher(self)
+
+    def _do_leader_effects(self) -> None:
+        assert self.leader is not None
+        effects, self.leader.effects = self.leader.effects, []
+        for effect in effects:
+            if isinstance(effect, Tell):
+                if (stream := self._owner.streams.get(effect.node)) is not None:
+                    stream.tell(effect.message)
+            else:
+                self._owner.ask_controller(self, effect)
+
+    def position(self) -> ReplicaPosition | None:
+        """Return the high watermark for followers."""
+        leader = self.leader
+        if leader is None:
+            return None
+        return ReplicaPosition(self.id, leader.epoch, leader.high_watermark, self.partition.log.first_offset)
+
+    def tick(self, now_ns: int) -> bool:
+        """Look at the followers; return whether there will be something to see at the next look."""
+        leader = self.leader
+        if leader is None:
+            return False
+        leader.tick(now_ns)
+        self._after_leader()
+        return leader.is_uneven
+
+    def refused(self, attempt: int, *, is_final: bool) -> None:
+        """The controller has refused a change of the ISR."""
+        if self.leader is not None:
+            self.leader.refused(attempt, is_final=is_final)
+            self._after_leader()
+
+    def forget_below_start(self) -> None:
+        """Follow retention, which has removed the oldest messages."""
+        start, core = self.partition.log.first_offset, self.leader or self.follower
+        if core is not None and core.index.start < start:
+            core.forget_below(start)
+            self._after_leader()
+
+    # --- the follower's side ---
+
+    def connected(self, node: str) -> None:
+        if self.follower is not None and self.follower.leader == node:
+            self.follower.connected()
+            self._do_follower_effects()
+
+    def disconnected(self, node: str) -> None:
+        if self.leader is not None:
+            self.leader.disconnected(node)
+            self._owner.uneven(self)
+        elif self.follower is not None and self.follower.leader == node:
+            self.follower.disconnected()
+
+    def answered(self, message: ReplicaOpened | ReplicaReset | ReplicaDiverged | ReplicaFenced) -> None:
+        """Take an answer of the leader."""
+        follower = self.follower
+        if follower is None:
+            return
+        match message:
+            case ReplicaOpened():
+                follower.opened(message)
+            case ReplicaFenced():
+                follower.fenced(message)
+            case _:
+                follower.diverged(message)
+        self._do_follower_effects()
+        self._show_committed(follower)
+
+    def _do_follower_effects(self) -> None:
+        follower = self.follower
+        if follower is None:
+            return
+        effects, follower.effects = follower.effects, []
+        for effect in effects:
+            if isinstance(effect, AskLeader):
+                if (stream := self._owner.streams.get(follower.leader)) is not None:
+                    stream.tell(effect.message)
+            else:
+                self._owner.run(self._cut(follower, effect))
+        if follower.problem:
+            _log.error("replica %s cannot follow: %s", self.partition.log.name, follower.problem)
+
+    async def _cut(self, follower: FollowerReplica, effect: CutBack | EmptyLog) -> None:
+        """Bring the log back to what the leader has."""
+        log = self.partition.log
+        try:
+            while log.job is not None:
+                await asyncio.sleep(_JOB_SECONDS)
+            while not log.is_settled or log.durable_end < log.next_offset:
+                log.refuse_unless_open()
+                log.sync_soon()
+                await self._progress.wait()
+            work = (
+                truncate_partition(self.partition, self._disk, effect.end)
+                if isinstance(effect, CutBack)
+                else reset_partition(self.partition, self._disk, effect.start, list(effect.rows))
+            )
+            _log.info("replica %s goes back from %d as its leader says: %r", log.name, log.next_offset, effect)
+            await self._owner.perform(work)
+        except GoQueueError as error:
+            self._fail(error)
+        self.partition.producers = None
+        follower.cut_done(log.first_offset, log.next_offset, effect.rows if isinstance(effect, EmptyLog) else None)
+        self._tell_progress()
+        if follower is self.follower:
+            self._show_committed(follower)
+            if follower.leader in self._owner.streams and not self.failure:
+                self.connected(follower.leader)
+
+    def take(self, stream: ReplicationStream, data: DataHeader, content: memoryview) -> None:
+        """Append what the leader has sent. Raises PeerFailure if it is not whole."""
+        follower, log = self.follower, self.partition.log
+        size = len(content)
+        if follower is None or not follower.takes(data) or log.obstacle is not None:
+            stream.free(size)
+            return
+        frames = check_data(content, data, log.last_time, stream.node)
+        try:
+            for piece in dense_pieces(frames) if data.has_gaps else (frames,):
+                log.append_stamped(piece, _freeing(stream, len(piece.buffer)))
+        except GoQueueError as error:
+            self._fail(error)
+            return
+        follower.appended(data, epochs_in(frames))
+        self._show_committed(follower)
+
+    def hear(self, row: ReplicaPosition) -> None:
+        """The leader tells its high watermark."""
+        if self.follower is not None:
+            self.follower.hear(row.leader_epoch, row.end, row.log_start)
+            self._show_committed(self.follower)
+
+    def confirmation(self) -> ReplicaPosition | None:
+        """Return up to where the log here is that of the leader."""
+        follower = self.follower
+        if follower is None or (end := follower.confirmed_end) is None:
+            return None
+        return ReplicaPosition(self.id, follower.epoch, end)
+
+    def _show_committed(self, follower: FollowerReplica) -> None:
+        commits = self.partition.commits
+        if commits.replicated_end != follower.high_watermark:
+            commits.replicated_end = follower.high_watermark
+            commits.advance()
+
+    # --- the log ---
+
+    def _report(self) -> None:
+        """The log has come further, or will not."""
+        log, follower = self.partition.log, self.follower
+        if log.fence is not None and not self.failure:
+            self._fail(log.fence)
+        elif self.leader is not None:
+            self.leader.durable(log.stored_end)
+            self._after_leader()
+        else:
+            if follower is not None:
+                follower.durable(log.stored_end)
+                self._do_follower_effects()
+                if (stream := self._owner.streams.get(follower.leader)) is not None:
+                    stream.confirm(self)
+            self.partition.commits.advance()
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        self._progress.set()
+        self._progress.clear()
+
+    def __repr__(self) -> str:
+        return f"<LocalReplica {self.partition.log.name}: {self.leader or self.follower or 'idle'}>"
+
+
+def _freeing(stream: ReplicationStream, size: int) -> Callable[[GoQueueError | None], None]:
+    return lambda _: stream.free(size)

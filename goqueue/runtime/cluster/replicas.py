@@ -1,0 +1,337 @@
+"""All replicas on this node: joins partitions, connections, and the committed state of the cluster.
+
+A partition takes part once its topic is a topic of the cluster. Until then it has no leader here, so that clients
+get no answer that another node could contradict. High watermarks are noted from time to time: what was committed
+before a crash is at least that.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from goqueue.broker.core.leadership import Leadership
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.work import Work
+from goqueue.broker.losses import AbsentLog, UnavailableLog
+from goqueue.cluster.leader_replica import AskController, ReplicaSettings
+from goqueue.cluster.metadata import ClusterState
+from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.replication_messages import (
+    DataHeader,
+    IsrChange,
+    OpenReplica,
+    ReplicaPosition,
+    ReplicationMessage,
+    ResignLeadership,
+)
+from goqueue.errors import GoQueueError
+from goqueue.runtime.cluster.local_replica import LocalReplica
+from goqueue.runtime.cluster.peer_link import PeerLink
+from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream
+from goqueue.runtime.runtime import Runtime
+from goqueue.storage.disk import read_all
+from goqueue.storage.layout import decode_checkpoint, write_checkpoint
+
+_log = logging.getLogger("goqueue.cluster")
+
+NOTE = "high-watermarks"
+"""The file in the data directory with what was committed."""
+_TICK_SECONDS = 0.25
+_TICKS_PER_NOTE = 20
+
+
+class NodeSettings(Protocol):
+    @property
+    def node(self) -> str: ...
+
+
+class NodeLog(Protocol):
+    state: ClusterState
+
+
+class NodePresence(Protocol):
+    @property
+    def broker_epoch(self) -> int: ...
+
+
+class NodeLease(Protocol):
+    @property
+    def is_held(self) -> bool: ...
+
+
+class ReplicatingNode(Protocol):
+    """The part of a node of the cluster that its replicas use."""
+
+    @property
+    def settings(self) -> NodeSettings: ...
+
+    @property
+    def log(self) -> NodeLog: ...
+
+    @property
+    def presence(self) -> NodePresence: ...
+
+    @property
+    def lease(self) -> NodeLease: ...
+
+    async def ask(self, request: IsrChange | ResignLeadership) -> object: ...
+
+
+class Replicas:
+    """The replicas of one node. Everything is called on the loop."""
+
+    def __init__(self, node: ReplicatingNode, runtime: Runtime, settings: ReplicaSettings) -> None:
+        self.me = node.settings.node
+        self.disk, self.clock = runtime.disk, runtime.clock
+        self.settings = settings
+        self.local: dict[PartitionId, LocalReplica] = {}
+        self.shortened: set[PartitionId] = set()
+        """Replicas whose log ended below what was committed when this process opened it."""
+        self.streams: dict[str, ReplicationStream] = {}
+        """By node, those that are connected."""
+        self._node = node
+        self._runtime = runtime
+        self._loop = asyncio.get_running_loop()
+        self._path = f"{runtime.store.path}/{NOTE}"
+        self._noted = self._load_note()
+        self._roles: dict[tuple[str, int], Leadership] = {}
+        self._waiting: dict[tuple[str, int], Partition] = {}
+        """Partitions of topics that the cluster does not know."""
+        self._early: dict[PartitionId, dict[str, OpenReplica]] = {}
+        """Requests of followers that came before this node knew that it leads."""
+        self._uneven: dict[LocalReplica, None] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ticks = 0
+        self._was_registered = False
+        self._is_stopping = False
+
+    # --- start and stop ---
+
+    def start(self) -> None:
+        """Take over the partitions that are open, and those that will be opened."""
+        broker = self._runtime.broker
+        for topic, partition in broker.partitions():
+            self._attach(partition, topic.created_ns)
+        broker.on_partition_opened.subscribe(self._on_opened)
+        self._tick()
+
+    async def stop(self) -> None:
+        """End what is under way, and note what is committed."""
+        self._is_stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for replica in self.local.values():
+            replica.set_state(None)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._store_note()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log.critical("a replica failed by a defect", exc_info=failure)
+            self._runtime.on_failure.emit()
+
+    async def perform(self, work: Work[Any]) -> Any:
+        return await self._runtime.perform(work)
+
+    # --- partitions ---
+
+    def _on_opened(self, partition: Partition) -> None:
+        found = self._node.log.state.topics.get(partition.topic)
+        self._attach(partition, 0 if found is None else found.created_ns)
+
+    def _attach(self, partition: Partition, topic_id: int) -> None:
+        """Have a partition that was opened take part, if its topic is or can be one of the cluster."""
+        if is_internal(partition.topic) and partition.topic not in self._node.log.state.topics:
+            return
+        key = partition.topic, partition.number
+        role = Leadership(*key, self.me, self._address_of, lambda: self._node.lease.is_held)
+        log = PartitionId(topic_id, partition.number)
+        partition.leadership = role
+        if isinstance(partition.log, UnavailableLog | AbsentLog):
+            if isinstance(partition.log, AbsentLog):
+                partition.log.refusal = role.refusal
+            self._roles[key] = role
+            self._set_role(role, self._node.log.state.partitions.get(log))
+            return
+        self._roles.pop(key, None)
+        noted = self._noted.get(f"{topic_id}/{partition.number}", 0)
+        if partition.log_end < noted:
+            self.shortened.add(log)
+        replica = self.local[log] = LocalReplica(self, log, partition, role, noted)
+        replica.set_state(self._node.log.state.partitions.get(log))
+
+    def _address_of(self, node: str) -> str | None:
+        found = self._node.log.state.nodes.get(node)
+        return None if found is None else found[0].client_address
+
+    def _set_role(self, role: Leadership, state: PartitionState | None) -> None:
+        """Note who leads a partition without a log here."""
+        if state is not None:
+            role.leader, role.leader_epoch, role.replicas = state.leader, state.leader_epoch, state.replicas
+            role.isr, role.min_isr = state.isr, state.min_isr
+
+    def on_state(self, changed: frozenset[PartitionId]) -> None:
+        """Follow committed records of the cluster."""
+        state = self._node.log.state
+        is_first = not self._was_registered and self._node.presence.broker_epoch > 0
+        self._was_registered |= is_first
+        for log in list(self.local) if is_first else changed & self.local.keys():
+            replica, new = self.local[log], state.partitions.get(log)
+            replica.set_state(new)
+            if new is None and replica.is_gone:
+                self._drop(log)
+        if unknown := changed - self.local.keys():
+            self._attach_internal(unknown)
+        if self._roles:
+            self._update_roles(changed)
+
+    def _attach_internal(self, changed: frozenset[PartitionId]) -> None:
+        """Have partitions of internal topics take part: they were open before the cluster had them."""
+        for name, record in self._node.log.state.topics.items():
+            if is_internal(name) and name in self._runtime.broker.topics:
+                for partition in self._runtime.broker.topics[name].partitions:
+                    if PartitionId(record.created_ns, partition.number) in changed:
+                        self._attach(partition, record.created_ns)
+
+    def _update_roles(self, changed: frozenset[PartitionId]) -> None:
+        state = self._node.log.state
+        for (topic, number), role in list(self._roles.items()):
+            found = state.topics.get(topic)
+            if found is None:
+                del self._roles[topic, number]
+            elif (log := PartitionId(found.created_ns, number)) in changed:
+                self._set_role(role, state.partitions.get(log))
+
+    def _drop(self, log: PartitionId) -> None:
+        replica = self.local.pop(log)
+        replica.detach()
+        self._uneven.pop(replica, None)
+        self._early.pop(log, None)
+        self._noted.pop(f"{log.topic_id}/{log.partition}", None)
+
+    # --- what a replica asks of its owner ---
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._node.presence.broker_epoch
+
+    @property
+    def takes_part(self) -> bool:
+        """True if this process is registered: what was decided before is about the one before it."""
+        return self._node.presence.broker_epoch > 0 and not self._is_stopping
+
+    def uneven(self, replica: LocalReplica) -> None:
+        self._uneven[replica] = None
+
+    def early(self, log: PartitionId, epoch: int) -> dict[str, OpenReplica]:
+        """Return the requests that came before this node led in this epoch."""
+        found = self._early.pop(log, {})
+        return {node: asked for node, asked in found.items() if asked.leader_epoch == epoch and node in self.streams}
+
+    def ask_controller(self, replica: LocalReplica, asked: AskController) -> None:
+        self.run(self._ask(replica, asked))
+
+    async def _ask(self, replica: LocalReplica, asked: AskController) -> None:
+        try:
+            await self._node.ask(asked.request)
+        except GoQueueError as error:
+            _log.info("the controller did not do what %s asked: %s", replica.partition.log.name, error)
+            if isinstance(asked.request, IsrChange):
+                replica.refused(asked.attempt, is_final=error.details.get("reason") not in (None, "partition_epoch"))
+
+    # --- connections ---
+
+    def connected(self, link: PeerLink) -> None:
+        self.ended(link)
+        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads)
+        for replica in self.local.values():
+            replica.connected(link.node)
+
+    def ended(self, link: PeerLink) -> None:
+        """The connection with a node has ended, or another one takes its place."""
+        stream = self.streams.pop(link.node, None)
+        if stream is None:
+            return
+        stream.end()
+        for asked in self._early.values():
+            asked.pop(link.node, None)
+        for replica in self.local.values():
+            replica.disconnected(link.node)
+
+    def received(self, link: PeerLink, message: ReplicationMessage) -> None:
+        replica = self.local.get(message.log)
+        if not isinstance(message, OpenReplica):
+            if replica is not None:
+                replica.answered(message)
+        elif replica is not None and replica.leader is not None and message.leader_epoch <= replica.leader.epoch:
+            replica.open(link.node, message)
+        else:
+            self._early.setdefault(message.log, {})[link.node] = message
+
+    def data(self, link: PeerLink, kind: int, content: memoryview) -> None:
+        stream = self.streams.get(link.node)
+        if stream is not None and stream.link is link:
+            stream.receive(kind, content, self._on_data, self._on_position)
+
+    def _on_data(self, stream: ReplicationStream, data: DataHeader, content: memoryview) -> None:
+        replica = self.local.get(data.log)
+        if replica is None:
+            stream.free(len(content))
+        else:
+            replica.take(stream, data, content)
+
+    def _on_position(self, kind: int, node: str, row: ReplicaPosition) -> None:
+        replica = self.local.get(row.log)
+        if replica is None:
+            return
+        if kind == CONFIRMATIONS:
+            replica.confirmed(node, row)
+        else:
+            replica.hear(row)
+
+    # --- time ---
+
+    def _tick(self) -> None:
+        now_ns = self.clock.monotonic_ns()
+        for replica in list(self._uneven):
+            if not replica.tick(now_ns):
+                self._uneven.pop(replica, None)
+        self._ticks += 1
+        if self._ticks % _TICKS_PER_NOTE == 0:
+            for replica in self.local.values():
+                replica.forget_below_start()
+            self.run(self._store_note())
+        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+
+    def _load_note(self) -> dict[str, int]:
+        if self.disk.kind(self._path) != "file":
+            return {}
+        return dict((decode_checkpoint(read_all(self.disk, self._path)) or {}).get("ends", {}))
+
+    async def _store_note(self) -> None:
+        """Note what is committed, if that has changed."""
+        ends = {f"{log.topic_id}/{log.partition}": replica.high_watermark for log, replica in self.local.items()}
+        if ends == self._noted:
+            return
+        try:
+            await self.perform(_written(partial(write_checkpoint, self.disk, self._path, ends=ends)))
+            self._noted = ends
+        except GoQueueError as error:
+            _log.warning("high watermarks could not be noted: %s", error)
+
+
+def _written(job: Callable[[], None]) -> Work[None]:
+    yield job
