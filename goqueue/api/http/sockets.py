@@ -92,6 +92,14 @@ def inherited(descriptor: int) -> socket.socket:
     return listener
 
 
+def narrow(transport: asyncio.Transport, size: int) -> None:
+    """Let the system keep less of what a client sends before it is read, from now on: the client has to wait."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        with suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+
+
 def has_unsent(transport: asyncio.Transport) -> bool:
     """Return whether the client has not received everything.
 

@@ -14,10 +14,10 @@ from goqueue.api.http.connection import HttpConnection
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.request_reader import ReadPhase, RequestReader
 from goqueue.api.http.server_state import ServerState
-from goqueue.api.http.sockets import peer_of
+from goqueue.api.http.sockets import narrow, peer_of
 from goqueue.broker.tenants.memory import TenantMemory
 from goqueue.errors import BrokerOverloaded
-from goqueue.limits import TENANT_BODY_BYTES
+from goqueue.limits import TENANT_BODY_BYTES, TENANT_PIPELINED, TENANT_SLICE_BYTES, TENANT_WINDOW_BYTES
 from goqueue.runtime.fair_turn import TenantTurn
 
 _UNIX_PEERS = count(1)
@@ -47,6 +47,9 @@ class TenantRequestReader(RequestReader):
         self._shares: dict[int, tuple[TenantShare, int]] = {}
         """Room of complete requests, by their identity."""
         super().__init__(server, peer)
+
+    def next_size(self, available: int) -> int:
+        return min(super().next_size(available), available if self.phase is ReadPhase.BODY else TENANT_SLICE_BYTES)
 
     def release(self, request: HttpRequest) -> None:
         """Give back the room of a request that is answered, or whose client has left."""
@@ -106,14 +109,15 @@ class TenantRequestReader(RequestReader):
 class TenantConnection(HttpConnection):
     """The connection of one client of a broker with tenants. It waits for turns itself while it reads a large body."""
 
-    __slots__ = ("_answer_share", "_waits")
+    __slots__ = ("_answer_share", "_is_narrow", "_waits")
 
     _reader: TenantRequestReader
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._answer_share: TenantShare | None = None
         """The share of the tenant that has not taken its large answer yet."""
-        self._waits = False
+        self._waits = self._is_narrow = False
+        self._pipelined = min(self._pipelined, TENANT_PIPELINED)
         super().connection_made(transport)
 
     def _new_reader(self, transport: asyncio.BaseTransport) -> RequestReader:
@@ -139,6 +143,12 @@ class TenantConnection(HttpConnection):
         self._waits = False
         if self._paused and not self._transport.is_closing():
             self._advance()
+
+    def _apply_backpressure(self, is_full: bool) -> None:
+        super()._apply_backpressure(is_full)
+        if is_full and self._writable and not self._is_narrow:  # its requests wait, and not only their answers
+            self._is_narrow = True
+            narrow(self._transport, TENANT_WINDOW_BYTES)
 
     # --- answers ---
 

@@ -1,6 +1,9 @@
 """The memory and the reading of large requests and answers, bounded for each tenant."""
 
+import socket
+
 from goqueue.api.http.message import HttpRequest, HttpResponse
+from goqueue.limits import HTTP_SLICE_BYTES, TENANT_PIPELINED, TENANT_WINDOW_BYTES
 from tests.api.http.serving import HeldHandler, Tenants, echo, on_a_loop, request, serving, until
 
 LARGE = bytes(80_000)
@@ -94,3 +97,21 @@ async def test_large_bodies_are_read_in_turns_whole_and_in_their_order() -> None
         await until(lambda: tenants.held_bytes > 0)
         gone.reset()
         await until(lambda: tenants.held_bytes == 0)
+
+
+@on_a_loop
+async def test_client_that_waits_for_no_answers_is_read_no_faster_than_it_is_answered() -> None:
+    handler, tenants, count = HeldHandler(), Tenants(100_000), 300
+    async with serving(handler, tenants=tenants) as running:
+        client = await running.client()
+        client.send(b"".join(request("POST", f"/{number}", b"x" * number, "x-tenant: a") for number in range(count)))
+        await until(lambda: running.connections() and running.connections()[0]._paused)
+        connection = running.connections()[0]
+        assert len(connection._reader.requests) < TENANT_PIPELINED + HTTP_SLICE_BYTES // len(request("POST", "/", b""))
+        kept = connection._transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert kept == 2 * TENANT_WINDOW_BYTES, "the client feels it; the kernel counts its own notes as well"
+        for number in range(count):
+            await handler.asked(number + 1)
+            handler.answer(number)
+            assert (await client.answer()).body == f"POST /{number}? ".encode() + b"x" * number
+        assert not connection._paused
