@@ -34,6 +34,7 @@ from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
 from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_nodes
 from goqueue.runtime.cluster.cluster_node import ClusterNode
+from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -179,6 +180,8 @@ class ApiContext:
     """None if the broker listens without TLS, or another server listens."""
     cluster: ClusterNode | None = None
     """None if the broker runs alone."""
+    coordinators: CoordinatorExchange | None = None
+    """The other nodes of a cluster that shares its groups."""
     payload_checks: PayloadCheckRunner = field(init=False)
     gatherer: DoctorFactsCollector = field(init=False)
     alerts: AlertRunner = field(init=False)

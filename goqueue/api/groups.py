@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
@@ -346,9 +347,33 @@ class GroupSummaryJson(Struct, kw_only=True):
 class GroupListResponse(Struct, omit_defaults=True):
     groups: list[str]
     details: Annotated[list[GroupSummaryJson] | None, Meta(description="Only if requested.")] = None
+    missing: Annotated[
+        list[str], Meta(description="Nodes of the cluster that did not list the groups that they coordinate.")
+    ] = []
 
 
 async def list_groups(call: ApiCall, query: GroupListQuery) -> GroupListResponse:
+    """List the groups of all coordinators."""
+    found, exchange = await list_coordinated(call, query), call.app.coordinators
+    if exchange is None:
+        return found
+    others = await exchange.groups_of_others(query.after, query.limit or 0, has_details=query.details)
+    names, rows = set(found.groups), {row.group_id: row for row in found.details or ()}
+    for content in others.values():
+        if content is not None:
+            more = msgspec.json.decode(content, type=GroupListResponse)
+            names |= set(call.access.described("group", more.groups))
+            for row in more.details or ():
+                row.topics = call.access.described("topic", row.topics)
+                rows[row.group_id] = row
+    most = query.limit or (GROUP_ROWS if query.details else len(names))
+    chosen = sorted(names)[:most]
+    details = [rows[name] for name in chosen if name in rows] if query.details else None
+    return GroupListResponse(chosen, details, [node for node, content in others.items() if content is None])
+
+
+async def list_coordinated(call: ApiCall, query: GroupListQuery) -> GroupListResponse:
+    """List the groups that this node coordinates."""
     names = sorted(group.group for group in call.runtime.broker.groups.groups())
     names = [name for name in names if name > query.after and not is_internal(name)]
     names = call.access.described("group", names)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from goqueue import __version__
-from goqueue.api.endpoint import ApiContext, MemberDefaults
+from goqueue.api.endpoint import ApiCall, ApiContext, MemberDefaults
 from goqueue.api.gate import AccessGate, RequestGate
+from goqueue.api.groups import GroupListQuery, list_coordinated
 from goqueue.api.http.certificates import CertificateStore
+from goqueue.api.http.message import HttpRequest
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.http.server import Server
 from goqueue.api.http.server_state import HttpLimits
@@ -32,6 +34,7 @@ from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.cluster.metadata import FEATURE_LEVEL
+from goqueue.cluster.peer_messages import ListGroups
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
 from goqueue.limits import RPC_CONNECTIONS, SECURITY_TICK_SECONDS, TLS_HANDSHAKES
@@ -47,7 +50,7 @@ from goqueue.runtime.backup_schedule import BackupSchedule
 from goqueue.runtime.cluster.cluster_facts import cluster_metrics
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.cluster_settings import cluster_settings
-from goqueue.runtime.cluster.copy_exchange import CopyExchange
+from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
@@ -165,10 +168,16 @@ class BrokerService:
             self.context.cluster = member
             groups = self.runtime.broker.groups
             if groups.settings.is_replicated:
-                CopyExchange(member, self.runtime, groups.port)
+                self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
                 coordinators = self._coordinators = LeaderShards(groups)
                 member.on_state.subscribe(lambda _: coordinators.look())
             self._teller = asyncio.create_task(self._tell_version(member))
+
+    async def _list_groups(self, asked: ListGroups) -> bytes:
+        """Return the groups that are coordinated here, for another node."""
+        request = HttpRequest("GET", "/groups", "", {}, bytearray(), "", "", 0)
+        query = GroupListQuery(asked.has_details, asked.limit or None, asked.after)
+        return msgspec.json.encode(await list_coordinated(ApiCall(self.context, request, {}), query))
 
     async def _tell_version(self, member: ClusterNode) -> None:
         """Let all answers say the version of what this node knows of the cluster."""

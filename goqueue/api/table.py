@@ -55,6 +55,8 @@ _UNREPLICATED = {
     "groups": "groups", "delivery": "groups", "transactions": "transactions", "delayed": "delayed messages",
 }  # fmt: skip
 """Tags of what only one node of a cluster would know, with its name in a sentence."""
+_COORDINATED = dict.fromkeys(("groups", "delivery"), (errors.NotCoordinator, errors.LeaderUnavailable))
+"""Errors of requests that one node of a cluster answers, by tag."""
 _ANYWHERE = {"POST /producers/init"}
 """Also gives producer ids, which every node takes."""
 
@@ -77,7 +79,7 @@ def _completed(tag: str, name: str, row: Endpoint) -> Endpoint:
         permission=PERMISSIONS[name],
         charge=CHARGES.get(name),
         unreplicated=unreplicated,
-        errors=(*row.errors, errors.NotInCluster) if unreplicated else row.errors,
+        errors=(*row.errors, *((errors.NotInCluster,) if unreplicated else ()), *_COORDINATED.get(tag, ())),
     )
 
 

@@ -111,6 +111,21 @@ class CopiesStored(Struct, frozen=True, array_like=True, tag="copies_stored"):
     """Empty if all are committed."""
 
 
+class ListGroups(Struct, frozen=True, array_like=True, tag="list_groups"):
+    """Asks for the groups that the receiver coordinates."""
+
+    number: int
+    after: str
+    limit: int
+    has_details: bool
+
+
+class GroupsListed(Struct, frozen=True, array_like=True, tag="groups_listed"):
+    number: int
+    content: bytes
+    """JSON, as the list of groups answers clients."""
+
+
 PeerMessage = (
     Hello
     | Formed
@@ -124,6 +139,8 @@ PeerMessage = (
     | Renewed
     | StoreCopies
     | CopiesStored
+    | ListGroups
+    | GroupsListed
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage
