@@ -101,10 +101,6 @@ class BackupsOff(CallerError):
     """The broker has no target for backups."""
 
 
-class Behind(CallerError):
-    """This replica of the partition has not come as far as the read asks for; `details` has its `high_watermark`."""
-
-
 class DelayedNotFound(CallerError):
     """No delayed message is at this position, or its record has expired."""
 
@@ -211,14 +207,6 @@ class MethodNotAllowed(CallerError):
 
 class NodeNotFound(CallerError):
     """The cluster has no node with this id."""
-
-
-class NotCoordinator(CallerError):
-    """Another node coordinates this group or transaction; `details` has its address."""
-
-
-class NotLeader(CallerError):
-    """Another node leads the partition; `details` has its address. Nothing was stored."""
 
 
 class OffsetOutOfRange(CallerError):
@@ -480,6 +468,10 @@ class LogFenced(OperatorError):
     """A write or sync failed; what is on the disk is unknown until the log is read again."""
 
 
+class NotInCluster(OperatorError):
+    """A cluster of several nodes does not serve this: its log is not replicated; `details["what"]` names it."""
+
+
 class PathInvalid(OperatorError):
     """The path is missing, or is not a file or directory as expected."""
 
@@ -518,6 +510,10 @@ class SqlUnavailable(OperatorError):
 
 class TenantsOff(OperatorError):
     """The broker has no tenants: `tenants.enabled` is false."""
+
+
+class Behind(TransientError):
+    """This replica of the partition has not come as far as the read asks for; `details` has its `high_watermark`."""
 
 
 class BrokerOverloaded(TransientError):
@@ -560,12 +556,16 @@ class LogClosed(TransientError):
     """The log is being deleted or opened again, or the broker is stopping."""
 
 
+class NotCoordinator(TransientError):
+    """Another node coordinates this group or transaction; `details` has its address."""
+
+
 class NotEnoughReplicas(TransientError):
     """Fewer replicas are in sync than `min_isr` asks for. Nothing was stored."""
 
 
-class NotInCluster(TransientError):
-    """A cluster of several nodes does not serve this: its log is not replicated; `details["what"]` names it."""
+class NotLeader(TransientError):
+    """Another node leads the partition; `details` has its address. Nothing was stored."""
 
 
 class QuotaExceeded(TransientError):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from goqueue.client.address import Address, parse
 from goqueue.client.cluster_metadata import ClusterMetadata
-from goqueue.errors import GoQueueError, LeadershipLost, LeaderUnavailable, NotLeader, RequestInvalid
+from goqueue.errors import GoQueueError, LeadershipLost, LeaderUnavailable, NotCoordinator, NotLeader, RequestInvalid
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
@@ -34,8 +34,10 @@ class ClusterView:
         self.loaded = -1
         """That of the metadata that was loaded last."""
         self.has_metadata = True
-        """False once a node says that it has no metadata: then its topics are its own."""
+        """False once a node refuses it: then any node is asked, and names the leaders."""
         self.leaders: dict[Place, Leader] = {}
+        self.lanes: set[Address] = set()
+        """The nodes that lead a partition, or have led one."""
         self.nodes: tuple[Address, ...] = ()
         self._secure = secure
         self._unled: set[str] = set()
@@ -48,9 +50,6 @@ class ClusterView:
     def lane(self, topic: str, partition: int) -> object:
         """Return the address of the leader, UNKNOWN, or None if any node takes messages for the topic."""
         return None if topic in self._unled else self.leader((topic, partition)) or UNKNOWN
-
-    def lanes(self) -> set[Address]:
-        return {one.address for one in self.leaders.values() if one.address is not None}
 
     def is_outdated(self, topics: Collection[str]) -> bool:
         """Return whether a node has announced newer metadata."""
@@ -78,20 +77,23 @@ class ClusterView:
         self._unled = (self._unled | set(asked)) - named
         return changed
 
-    def heed(self, error: GoQueueError) -> None:
-        """Take what a refusal says about the leader of its partition."""
+    def heed(self, error: GoQueueError) -> Address | None:
+        """Take what a refusal says about the leader of its partition. Return the node that answers, if it is known."""
+        if isinstance(error, NotCoordinator):
+            return self._named(error.details.get("coordinator_address"))
         topic, partition = error.details.get("topic"), error.details.get("partition")
         if not isinstance(topic, str) or not isinstance(partition, int):
-            return
+            return None
+        place = topic, partition
         if isinstance(error, NotLeader):
-            epoch, text = error.details.get("leader_epoch"), error.details.get("leader_address")
-            address = self._parsed(text if isinstance(text, str) else None)
+            epoch = error.details.get("leader_epoch")
             self._unled.discard(topic)
-            self._put((topic, partition), address, epoch if isinstance(epoch, int) else 0)
-            if address is not None and address not in self.nodes:
-                self.nodes += (address,)
-        elif isinstance(error, LeaderUnavailable | LeadershipLost):
-            self._doubt((topic, partition))
+            address = self._named(error.details.get("leader_address"))
+            self._put(place, address, epoch if isinstance(epoch, int) else 0)
+            return self.leader(place)
+        if isinstance(error, LeaderUnavailable | LeadershipLost):
+            self._doubt(place)
+        return None
 
     def doubt(self, address: Address) -> None:
         """Forget that a node leads, as it does not answer."""
@@ -108,7 +110,16 @@ class ClusterView:
         if known is not None and epoch < known.epoch:
             return False
         self.leaders[place] = found = Leader(address, epoch)
+        if address is not None:
+            self.lanes.add(address)
         return found != known
+
+    def _named(self, text: object) -> Address | None:
+        """Return the address of a node that another one has named."""
+        address = self._parsed(text if isinstance(text, str) else None)
+        if address is not None and address not in self.nodes:
+            self.nodes += (address,)
+        return address
 
     def _parsed(self, text: str | None) -> Address | None:
         """Return the address of a node, with TLS exactly if the client uses it: a key must not be sent in the open."""

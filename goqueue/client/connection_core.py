@@ -18,6 +18,7 @@ from goqueue.errors import (
     GoQueueError,
     LeadershipLost,
     LeaderUnavailable,
+    NotCoordinator,
     NotLeader,
     RequestTimedOut,
 )
@@ -112,7 +113,9 @@ class ConnectionCore(ABC):
         self._redirect = None
         if servers.is_one:
             return error
-        if servers.cluster is not None and isinstance(error, NotLeader | LeaderUnavailable | LeadershipLost):
+        if servers.cluster is not None and isinstance(
+            error, NotLeader | NotCoordinator | LeaderUnavailable | LeadershipLost
+        ):
             return self._moved(error, servers.cluster)
         if not _is_failure_of_address(error):
             return error
@@ -135,11 +138,9 @@ class ConnectionCore(ABC):
         return error
 
     def _moved(self, error: GoQueueError, cluster: ClusterView) -> GoQueueError:
-        """Note who leads the partition of a request; the next attempt goes there at once if it was not tried yet."""
-        cluster.heed(error)
+        """Note who answers a request; the next attempt goes there at once if it was not tried yet."""
+        leader = cluster.heed(error)
         self._servers.add_nodes()
-        place = error.details.get("topic"), error.details.get("partition")
-        leader = cluster.leader(place) if isinstance(error, NotLeader) else None  # type: ignore[arg-type]
         self._tried.add(self._address)
         if leader is None or leader in self._tried or self._servers.is_left(leader):
             if leader is not None or self._tried.issuperset(self._servers.addresses):

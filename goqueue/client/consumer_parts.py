@@ -15,7 +15,7 @@ from goqueue.client.lease_tracker import LeaseTracker, SettlementBatch
 from goqueue.client.member_requests import ReceivedPoll, SettleResults
 from goqueue.client.quota_waits import note_refusal
 from goqueue.client.request_attempts import Backoff
-from goqueue.errors import GoQueueError, NotInCluster, RequestTimedOut
+from goqueue.errors import GoQueueError, RequestTimedOut
 
 C = TypeVar("C", bound=ConnectionCore)
 
@@ -168,7 +168,7 @@ class WaitLimit:
         now = time.monotonic()
         self._failing_until = self._failing_until or now + self._timeout
         delay = self._backoff.next(error)
-        if now + delay >= self._failing_until or error.details.get("foreign") or isinstance(error, NotInCluster):
+        if now + delay >= self._failing_until or error.details.get("foreign"):
             raise error
         note_refusal(error, delay)
         return delay

@@ -28,7 +28,7 @@ from goqueue.client.delivery import Receipt, Stored
 from goqueue.client.fetch_requests import FetchResult, fetch
 from goqueue.client.message import Message, decode
 from goqueue.client.quota_waits import note_refusal
-from goqueue.client.request_attempts import Backoff, is_transient
+from goqueue.client.request_attempts import Backoff
 from goqueue.client.times import Nanoseconds, seconds
 from goqueue.errors import (
     ChecksumMismatch,
@@ -36,6 +36,7 @@ from goqueue.errors import (
     OffsetOutOfRange,
     PartitionNotFound,
     RequestInvalid,
+    TransientError,
 )
 from goqueue.limits import OFFSET_MAX
 
@@ -315,7 +316,7 @@ class PartitionStreamCore(Generic[C]):
         A server that is not a broker does not become one by asking again.
         """
         self._failed = None  # otherwise the wait for the next request would not block
-        if isinstance(result, GoQueueError) and (is_transient(result) or isinstance(result, ChecksumMismatch)):
+        if isinstance(result, (TransientError, ChecksumMismatch)):
             delay = self._backoff.next(result)
             self._not_before = time.monotonic() + delay
             if self._not_before >= self._trying_until or result.details.get("foreign"):

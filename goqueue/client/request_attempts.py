@@ -10,12 +10,11 @@ import msgspec
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.quota_waits import note_refusal
 from goqueue.errors import (
-    Behind,
     BrokerUnreachable,
     GoQueueError,
     LeadershipLost,
     LeaderUnavailable,
-    NotInCluster,
+    NotCoordinator,
     NotLeader,
     RequestTimedOut,
     TransientError,
@@ -25,7 +24,7 @@ _random = SystemRandom().random  # not the generator that the program may have s
 FIRST_SECONDS = 0.05
 LONGEST_SECONDS = 5.0
 ELECTION_SECONDS = 0.25
-"""The longest wait for the next leader of a partition."""
+"""The longest wait for the next leader of a partition, or coordinator of a group."""
 
 
 class Backoff(msgspec.Struct):
@@ -37,7 +36,7 @@ class Backoff(msgspec.Struct):
         """Return the seconds to wait; never less than the broker asked for."""
         if error.details.pop("untried", False):  # by this client, at another address
             return 0.0
-        is_moving = isinstance(error, NotLeader | LeaderUnavailable | LeadershipLost)
+        is_moving = isinstance(error, NotLeader | NotCoordinator | LeaderUnavailable | LeadershipLost)
         if is_moving:  # a new leader is there sooner than nodes say
             error.details.pop("retry_after", None)
         most = min(ELECTION_SECONDS if is_moving else LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self.attempts, 20))
@@ -53,14 +52,9 @@ def may_repeat(call: ApiRequest[Any], error: GoQueueError) -> bool:
     With `unsure` in its details an error leaves open whether the broker carried out the request. With `foreign` it
     comes from a server that is not a broker.
     """
-    if not is_transient(error) or error.details.get("foreign"):
+    if not isinstance(error, TransientError) or error.details.get("foreign"):
         return False
     return call.idempotent or not error.details.get("unsure")
-
-
-def is_transient(error: GoQueueError) -> bool:
-    """Return whether the same request may succeed later, at this node or at another one."""
-    return isinstance(error, TransientError | NotLeader | Behind) and not isinstance(error, NotInCluster)
 
 
 QUIET_SECONDS = 2.0

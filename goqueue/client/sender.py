@@ -12,16 +12,16 @@ from goqueue.client.cluster_requests import cluster_metadata
 from goqueue.client.cluster_view import ClusterView
 from goqueue.client.delivery import SendBatch, concluded
 from goqueue.client.quota_waits import note_refusal
-from goqueue.client.request_attempts import ELECTION_SECONDS, FIRST_SECONDS, Backoff, is_transient
+from goqueue.client.request_attempts import ELECTION_SECONDS, FIRST_SECONDS, Backoff
 from goqueue.client.transaction_requests import identity_request
 from goqueue.client.violations import errors_by_message
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     BrokerStopping,
+    CallerError,
     ChecksumMismatch,
-    ClusterOff,
-    EndpointNotFound,
     GoQueueError,
+    OperatorError,
     PartitionCountStale,
     PartitionNotFound,
     SchemaViolation,
@@ -248,8 +248,8 @@ class BatchSender:
         """Take the leaders of topics; ask again soon while some are missing."""
         assert self._view is not None
         now = self._clock.monotonic_ns()
-        if isinstance(outcome, EndpointNotFound | ClusterOff):
-            self._view.has_metadata = False  # the topics of this node are its own
+        if isinstance(outcome, CallerError | OperatorError):
+            self._view.has_metadata = False  # the topics of this node are its own, or the key may not see leaders
             self._view, self.accumulator.lane_of = None, None
             return
         if isinstance(outcome, GoQueueError):
@@ -268,7 +268,7 @@ class BatchSender:
         if self._view is not None:
             self._view.heed(error)
         # A request that was damaged on its way can be sent again.
-        if is_transient(error) or isinstance(error, ChecksumMismatch):
+        if isinstance(error, (TransientError, ChecksumMismatch)):
             batch.unsure = batch.unsure or bool(error.details.get("unsure"))
             self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
             return

@@ -43,6 +43,8 @@ class LedCluster:
     version: int = 1
     epochs: list[int] = field(default_factory=list)
     nodes: dict[str, LeadingNode] = field(default_factory=dict)
+    coordinator: str | None = None
+    """The node that answers for groups; None if every one does."""
     refusals: int = 0
     unreplicated: set[str] = field(default_factory=set)
     """Nodes without replicas, which refuse reads of any."""
@@ -69,6 +71,9 @@ class LedCluster:
         place = urlsplit(asked.target)
         if place.path == "/cluster/metadata":
             return self._headed(reply(self._metadata(parse_qs(place.query))))
+        if place.path.startswith("/groups/") and self.coordinator not in {None, node}:
+            self.refusals += 1
+            return self._headed(self._not_coordinator())
         if "replica=any" in place.query and node not in self.unreplicated:
             return None
         led_elsewhere = [one for one in partitions_of(asked, place.path) if self.leaders[one] != node]
@@ -76,6 +81,11 @@ class LedCluster:
             return None
         self.refusals += 1
         return self._headed(self._refusal(led_elsewhere[0]))
+
+    def _not_coordinator(self) -> bytes:
+        name = self.coordinator or ""
+        details = {"coordinator": name, "coordinator_address": self.nodes[name].url, "log": "__consumer_offsets/3"}
+        return refusal("not_coordinator", 421, details=details)
 
     def _refusal(self, partition: int) -> bytes:
         leader = self.leaders[partition]

@@ -196,6 +196,39 @@ def test_topics_of_a_cluster_without_metadata_are_those_of_the_node(
     assert values(broker) == [0, 1, 2]
 
 
+def test_producer_whose_key_may_not_see_metadata_finds_leaders_by_refusals(
+    broker: LocalBroker, cluster: LedCluster, client_class: type[Client]
+) -> None:
+    for node in cluster.nodes.values():
+        instead = node.relay.instead
+        node.relay.instead = lambda asked, instead=instead: (  # type: ignore[misc]
+            refusal("permission_denied", 403) if "/cluster/metadata" in asked.target else instead(asked)
+        )
+    with client_class(cluster.urls) as client, client.producer() as producer:
+        for number in range(30):
+            producer.send("orders", str(number), partition=number % 3)
+    assert [values(broker, one) for one in range(3)] == [list(range(one, 30, 3)) for one in range(3)]
+
+
+def test_topic_that_is_hidden_in_metadata_is_sent_to_the_leaders_that_nodes_name(
+    broker: LocalBroker, cluster: LedCluster, client_class: type[Client]
+) -> None:
+    cluster.topic, hidden = "hidden", cluster.topic
+    for node in cluster.nodes.values():
+        instead = node.relay.instead
+
+        def named(asked: Asked, instead: Any = instead) -> Reply:
+            cluster.topic = "hidden" if "/cluster/metadata" in asked.target else hidden
+            answer: Reply = instead(asked)
+            return answer
+
+        node.relay.instead = named
+    with client_class(cluster.urls) as client, client.producer() as producer:
+        for number in range(30):
+            producer.send("orders", str(number), partition=number % 3)
+    assert [values(broker, one) for one in range(3)] == [list(range(one, 30, 3)) for one in range(3)]
+
+
 def test_broker_alone_gets_no_other_requests_than_before(broker: LocalBroker, client_class: type[Client]) -> None:
     with Client(broker.url) as client:
         client.create_topic("orders", 2)
@@ -300,6 +333,35 @@ def test_reader_waits_for_what_its_caller_has_published(broker: LocalBroker, cli
         stored = client.publish("orders", "1")
         assert [one.text for one in client.reader("orders", at_least={0: stored.offset + 1})] == ["1"]
         assert not behind
+
+
+# --- groups ---
+
+
+def test_consumer_follows_the_coordinator_of_its_group(
+    broker: LocalBroker, cluster: LedCluster, client_class: type[Client]
+) -> None:
+    cluster.coordinator = "n2"
+    with client_class(broker.url) as client, client.producer() as producer:
+        for number in range(60):
+            producer.send("orders", str(number), partition=number % 3)
+    found: list[int] = []
+    with (
+        client_class(cluster.urls) as client,
+        client.consumer("billing", ["orders"], start="earliest", max_messages=5) as consumer,
+    ):
+        for message in consumer:
+            found.append(int(message.text or -1))
+            message.ack()
+            if len(found) == 20:
+                cluster.coordinator = "n3"
+            if len(found) == 60:
+                break
+    assert sorted(found) == list(range(60))
+    assert cluster.nodes["n3"].asked("/poll")
+    with Client(broker.url) as client:
+        lag = client.group("billing").lag["orders"]
+    assert [one.messages for one in lag.values()] == [0, 0, 0]
 
 
 # --- what is known of a cluster ---

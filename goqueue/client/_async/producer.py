@@ -290,7 +290,7 @@ class AsyncProducer(ProducerCore, Generic[V]):
 
     @property
     def _is_in_worker(self) -> bool:
-        return self._worker.is_current or any(lane.worker.is_current for lane in self._lanes.values())
+        return self._worker.is_current or any(lane.worker.is_current for lane in list(self._lanes.values()))
 
     def _not_from_a_callback(self) -> None:
         if self._is_in_worker:
@@ -313,7 +313,7 @@ class AsyncProducer(ProducerCore, Generic[V]):
                 reason = self._end_reason if self._stopping else "its task ended"
                 self._stopping = True
                 self._wake()
-            for lane in self._lanes.values():
+            for lane in list(self._lanes.values()):
                 await lane.worker.stop(lane.connection.interrupt)
             with self._lock:
                 left = self._sender.close(reason)
@@ -333,18 +333,19 @@ class AsyncProducer(ProducerCore, Generic[V]):
                     self._wake()
             with self._callback_lock:
                 call_back(settled)
-            if step.leaders_of:
-                self._look_after_leaders(connection)
+            if step.leaders_of and self._sender.is_looking:
+                connection.turn()
+            if self._sender.is_following:
+                with self._lock:
+                    self._start_lanes()
 
-    def _look_after_leaders(self, connection: AsyncConnection) -> None:
-        """Start a worker for each new leader; if some are missing, ask another node next."""
+    def _start_lanes(self) -> None:
+        """Start a worker for each new leader. The lock is held."""
         view = self._servers.cluster
-        if self._connect is None or view is None:
+        if self._connect is None or view is None or self._stopping:
             return
         self._servers.add_nodes()
-        if self._sender.is_looking:
-            connection.turn()
-        for leader in view.lanes() - self._lanes.keys():
+        for leader in view.lanes - self._lanes.keys():
             own = self._connect()
             own.pin(leader)
             run = partial(self._run_lane, leader, own)
