@@ -242,7 +242,9 @@ class _DiskFault(Nemesis):
 
 
 class FullDisk(_DiskFault):
-    """No space is left on the disk of one node."""
+    """No space is left on the disk of one node: it takes no part in the cluster until it starts anew."""
+
+    restarts = True
 
     def harm(self, name: str) -> None:
         self.cluster.nodes[name].fill_disk()

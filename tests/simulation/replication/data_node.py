@@ -198,6 +198,7 @@ class DataNode(ControllingNode):
         if not link.is_current(life):
             return
         other = link.other(self.name).name
+        self._disconnect(other)
         self.links[other] = link
         for log, core in list(self.followers.items()):
             if core.leader == other:
@@ -205,9 +206,10 @@ class DataNode(ControllingNode):
                 self._work_follower(log)
 
     def disconnected(self, link: Connection, life: int) -> None:
-        if not link.is_current(life):
-            return
-        other = link.other(self.name).name
+        if link.is_current(life):
+            self._disconnect(link.other(self.name).name)
+
+    def _disconnect(self, other: str) -> None:
         self.links.pop(other, None)
         for follower in self.followers.values():
             if follower.leader == other:

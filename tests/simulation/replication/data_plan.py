@@ -198,8 +198,10 @@ def recover(universe: DataUniverse) -> None:
         if node.raft is not None and any(disk.is_fenced for disk in node.logs.values()):
             node.crash()  # as an operator does: a fenced log needs a new process
         node.has_failing_disk = False
-    for _ in range(2):  # a pause may have held back the end of a process
+    for _ in range(3):  # a pause may have held back the end of a process
         settle(universe)
+        universe.run(STOP_NS)
+    settle(universe)
     acknowledged = universe.data_oracles.acknowledged
     universe.run(4 * ELECTION)
     if universe.recreates_topics:
