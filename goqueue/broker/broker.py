@@ -146,10 +146,15 @@ class Broker:
         self.scaler.record_splits()
 
     def _expect_noted_ends(self) -> None:
-        """Refuse to recreate a lost log: its offsets would be given out again."""
-        for record in self._catalog.topics.values():
+        """Refuse to recreate a lost log: its offsets would be given out again. A replica gets it from the others."""
+        for record in () if self._group_settings.is_replicated else self._catalog.topics.values():
             for name, end in record.ends.items():
                 self._store.expect(f"{record.name}/{name}", end)
+
+    def noted_end(self, partition: Partition) -> int:
+        """Return how far the log of a partition went at least, as it was recorded."""
+        record = self._catalog.topics.get(partition.topic)
+        return 0 if record is None else record.ends.get(str(partition.number), 0)
 
     def note_ends(self, names: Iterable[str]) -> None:
         """Record the durable ends of these topics' logs, where they have changed.
@@ -162,6 +167,9 @@ class Broker:
             self._journal.record(news, lambda _: None)
 
     def _durable_ends(self, topic: Topic) -> dict[str, int]:
+        if self._group_settings.is_replicated:  # what is not committed may be cut off
+            led = [one for one in topic.partitions if one.leadership is not None and one.log.fence is None]
+            return {str(one.number): min(one.durable_end, one.high_watermark) for one in led}
         logs = [partition.log for partition in topic.partitions]
         found = map(self.delay_scheduler.delays, topic.partitions)
         logs += [delays.delayed_log.log for delays in found if delays is not None]

@@ -86,6 +86,8 @@ class FollowerReplica:
     """Why this replica cannot follow, where that needs an operator."""
     log_start: int = field(init=False)
     """Where the leader's log begins: retention may remove what is below."""
+    common_end: int = field(init=False, default=0)
+    """All replicas have everything below: compaction stays below."""
     _session: int = field(init=False, default=0)
     _answer: ReplicaDiverged | ReplicaReset | None = field(init=False, default=None)
     """An answer that waits until the log is durable."""
@@ -181,7 +183,7 @@ class FollowerReplica:
     def appended(self, data: DataHeader, rows: tuple[EpochRow, ...] = ()) -> None:
         """The data was appended; `rows` are the epochs that begin in it."""
         self.index.extend(data.end, rows)
-        self._hear(data.high_watermark, data.log_start)
+        self._hear(data.high_watermark, data.log_start, data.common_end)
 
     def durable(self, end: int) -> None:
         """Everything below this offset is stored here."""
@@ -193,12 +195,13 @@ class FollowerReplica:
         """Up to where this replica has the leader's log durably; None while that is not known."""
         return self.index.durable_end if self.stage is FollowerStage.STREAMING else None
 
-    def hear(self, epoch: int, high_watermark: int, log_start: int) -> None:
+    def hear(self, epoch: int, high_watermark: int, log_start: int, common_end: int = 0) -> None:
         """The leader tells its high watermark without data."""
         if epoch == self.epoch and self.stage is FollowerStage.STREAMING:
-            self._hear(high_watermark, log_start)
+            self._hear(high_watermark, log_start, common_end)
 
-    def _hear(self, high_watermark: int, log_start: int) -> None:
+    def _hear(self, high_watermark: int, log_start: int, common_end: int = 0) -> None:
+        self.common_end = max(self.common_end, common_end)
         self._told = max(self._told, high_watermark)
         self.log_start = max(self.log_start, log_start)
         self.high_watermark = max(self.high_watermark, min(self._told, self.index.end))

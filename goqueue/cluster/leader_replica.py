@@ -217,6 +217,11 @@ class LeaderReplica:
         return len(self.state.isr) >= self.state.min_isr
 
     @property
+    def common_end(self) -> int:
+        """All replicas have everything below, also those that are not in sync."""
+        return max(0, min([self.high_watermark, *(follower.match for follower in self.followers.values())]))
+
+    @property
     def _counted(self) -> list[str]:
         """The others in sync, and those that the controller was asked to take in."""
         asked = () if self._asked is None else tuple(node for node, _ in self._asked.isr)

@@ -111,16 +111,17 @@ class DataHeader(NamedTuple):
     end: int
     high_watermark: int
     log_start: int
+    common_end: int = 0
+    """All replicas have everything below."""
     has_gaps: bool = False
 
     def encode(self) -> bytes:
-        (topic, partition), epoch, base, end, high_watermark, log_start, has_gaps = self
-        return _DATA.pack(topic, partition, epoch, base, end, high_watermark, log_start, has_gaps)
+        return _DATA.pack(*self.log, *self[1:])
 
     @classmethod
     def decode(cls, content: bytes | memoryview) -> "DataHeader":
-        topic, partition, epoch, base, end, high_watermark, log_start, has_gaps = _DATA.unpack_from(content)
-        return cls(PartitionId(topic, partition), epoch, base, end, high_watermark, log_start, has_gaps)
+        topic, partition, *others = _DATA.unpack_from(content)
+        return cls(PartitionId(topic, partition), *others)
 
 
 class ReplicaPosition(NamedTuple):
@@ -130,18 +131,19 @@ class ReplicaPosition(NamedTuple):
     leader_epoch: int
     end: int
     log_start: int = 0
+    common_end: int = 0
 
 
-_DATA = struct.Struct(">QIQQQQQ?")
-_POSITION = struct.Struct(">QIQQQ")
+_DATA = struct.Struct(">QIQQQQQQ?")
+_POSITION = struct.Struct(">QIQQQQ")
 DATA_HEADER_BYTES = _DATA.size
 
 
 def encode_positions(positions: Iterable[ReplicaPosition]) -> bytes:
-    return b"".join([_POSITION.pack(*log, epoch, end, start) for log, epoch, end, start in positions])
+    return b"".join([_POSITION.pack(*one.log, *one[1:]) for one in positions])
 
 
 def decode_positions(content: bytes | memoryview) -> Iterator[ReplicaPosition]:
     """Raises struct.error if it has not a whole number of rows."""
-    for topic, partition, epoch, end, start in _POSITION.iter_unpack(content):
-        yield ReplicaPosition(PartitionId(topic, partition), epoch, end, start)
+    for topic, partition, *others in _POSITION.iter_unpack(content):
+        yield ReplicaPosition(PartitionId(topic, partition), *others)

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.core.commit import CommitLevel
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.topic import TopicSettings
+from goqueue.broker.core.upkeep import maintain_partition
 from goqueue.errors import LeadershipLost, NotLeader
+from goqueue.storage import frame
+from goqueue.wire.sections import PRODUCER_HEADER
 from tests.cluster.replica_nodes import ReplicaCluster
 
 Scenario = Callable[[ReplicaCluster], Awaitable[None]]
@@ -106,3 +111,74 @@ def test_dead_follower_leaves_the_isr_and_then_stalls_no_publish(tmp_path: Path)
         await leader.publish(b"waits for nothing")
 
     run(tmp_path, scenario)
+
+
+def test_follower_removes_what_its_leader_has_removed(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        for number in range(3):
+            await leader.publish(b"%d" % number)
+            for node in cluster.nodes.values():
+                node.partition.log.roll()
+        follower = cluster.nodes["n2"]
+        await cluster.until(lambda: len(leader.partition.log.sealed()) == len(follower.partition.log.sealed()) == 3)
+        settings = TopicSettings(retention_bytes=0, retention_hours=None)
+        for node in (follower, leader):  # the follower first: it keeps all that the leader has
+            await node.runtime.perform(maintain_partition(node.partition, settings, node.runtime.disk, 0))
+        assert (follower.partition.earliest, leader.partition.earliest) == (0, 4)
+        await leader.publish(b"last")
+        await cluster.until(lambda: follower.replica.leadership.log_start == 4)
+        await follower.runtime.perform(maintain_partition(follower.partition, settings, follower.runtime.disk, 0))
+
+        assert follower.partition.earliest == 4
+        assert await follower.values() == [b"last"]
+
+    run(tmp_path, scenario)
+
+
+def test_follower_that_was_away_for_longer_than_retention_begins_anew(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        await leader.publish(b"old")
+        await cluster.stop("n3")
+        await leader.publish(b"gone")
+        leader.partition.log.roll()
+        await leader.publish(b"new")
+        await cluster.until(lambda: len(leader.partition.log.sealed()) == 1)
+        settings = TopicSettings(retention_bytes=0, retention_hours=None)
+        await leader.runtime.perform(maintain_partition(leader.partition, settings, leader.runtime.disk, 0))
+        await cluster.start("n3")
+        cluster.tell()
+        follower = cluster.nodes["n3"]
+        await cluster.until(lambda: follower.partition.high_watermark == leader.partition.high_watermark)
+
+        assert (follower.partition.earliest, await follower.values()) == (3, [b"new"])
+        await cluster.stop("n3")
+        await cluster.start("n3")
+        assert cluster.nodes["n3"].partition.earliest == 3
+
+    run(tmp_path, scenario)
+
+
+def test_producers_are_known_to_the_next_leader(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        sent = batch(producer=7, sequence=0, values=(b"a", b"b"))
+        answer = await (await leader.runtime.publish(leader.partition, bytearray(sent), 1000))
+        await cluster.stop("n1")
+        leader = cluster.lead("n2", isr=("n2", "n3"))
+        await cluster.until_settled("n2")
+        again = await (await leader.runtime.publish(leader.partition, bytearray(sent), 1000))
+
+        assert (again.duplicate, again.pieces) == (True, answer.pieces)
+
+    run(tmp_path, scenario)
+
+
+def batch(producer: int, sequence: int, values: tuple[bytes, ...]) -> bytes:
+    mark = ProducerMark(producer, 0, sequence, len(values))
+    first = frame.encode(values[0], None, frame.encode_headers([(PRODUCER_HEADER, mark.encode())]))
+    return first + b"".join(map(frame.encode, values[1:]))

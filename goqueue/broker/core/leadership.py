@@ -17,8 +17,8 @@ class Leadership:
     """The leader and the replicas of one partition, as this node knows them."""
 
     __slots__ = (
-        "_address_of", "_has_lease", "is_leading", "is_settled", "isr", "leader", "leader_epoch", "min_isr", "node",
-        "partition", "replicas", "topic",
+        "_address_of", "_has_lease", "common_end", "is_leading", "is_settled", "isr", "leader", "leader_epoch",
+        "log_start", "min_isr", "node", "partition", "replicas", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +40,10 @@ class Leadership:
         self.replicas: tuple[str, ...] = ()
         self.isr: tuple[str, ...] = ()
         self.min_isr = 1
+        self.log_start = 0
+        """Where the leader's log begins: a follower removes nothing that its leader has."""
+        self.common_end = 0
+        """All replicas have everything below. Compaction stays below, or one would miss that a key was deleted."""
         self.is_leading = False
         """Whether this process has begun this epoch as the leader."""
         self.is_settled = False

@@ -166,16 +166,20 @@ def maintain_partition(
     Producers are saved first, since their marks are removed with the messages. While `clock` is in doubt, only a
     share of the topic's bytes may be removed by age.
     """
-    log = partition.log
+    log, role = partition.log, partition.leadership
     if log.job is not None or not is_usable(log):
         return
+    if role is not None and not role.is_leading:
+        yield from _save_followed_producers(partition, disk)
     with suppress(GoQueueError):  # a full disk needs the space that retention frees
         yield from save_producers(partition, disk)
         yield from save_epochs(log, disk)
         if not is_internal(partition.topic):
             yield from partition.lanes.store(disk)
             yield from partition.aborted.store(disk)
-    if "delete" in settings.cleanup and is_usable(log):
+    if role is not None and not role.is_leading:
+        yield from _follow_start(partition, disk, role.log_start)
+    elif "delete" in settings.cleanup and is_usable(log):
         yield from _expire(partition, settings, disk, now_ns, clock, topic_bytes)
     if "compact" in settings.cleanup and is_usable(log) and _sealed_end(log) != partition.compacted_end:
         yield from _compact_sealed(partition, disk, now_ns if clock is None else clock.trusted_ns())
@@ -224,6 +228,27 @@ def _expire(
         if allowance is not None:
             allowance.bytes_left -= job.doubtful_removed
             allowance.is_used_up |= job.is_held_back
+
+
+def _follow_start(partition: Partition, disk: Disk, start: int) -> Work[None]:
+    """Remove the segments of a replica whose messages its leader has removed."""
+    log = partition.log
+    if not is_usable(log) or len(log.segments) < 2 or log.segments[1].base_offset > start:
+        return
+    job = plan_retention(log, disk, bytes_kept=0, below=start)
+    try:
+        yield job.run
+    finally:
+        job.apply()
+
+
+def _save_followed_producers(partition: Partition, disk: Disk) -> Work[None]:
+    """Save the producers of a replica when a segment is complete, before retention or compaction removes marks."""
+    if partition.producers_saved < _sealed_end(partition.log):
+        yield from load_producers(partition, disk)
+        yield from save_producers(partition, disk, even_none=True)
+        if partition.leadership is not None and not partition.leadership.is_leading:
+            partition.producers = None  # its leader goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +302,9 @@ def save_compacted_producers(partition: Partition, disk: Disk) -> Work[None]:
 
 def _compactable_end(partition: Partition) -> int:
     """Return the end of the last sealed segment that may be removed entirely."""
-    end, log = partition.removable_end, partition.log
+    end, log, role = partition.removable_end, partition.log, partition.leadership
+    if role is not None:
+        end = min(end, role.common_end)
     bases = [segment.base_offset for segment in log.segments[: len(log.sealed()) + 1]]
     return bases[bisect_right(bases, end) - 1] if bases[0] <= end else 0
 

@@ -252,7 +252,7 @@ class LocalReplica:
             return
         if leader.effects:
             self._do_leader_effects()
-        commits = self.partition.commits
+        commits, self.leadership.common_end = self.partition.commits, leader.common_end
         commits.replicated_end = leader.replicated_end
         commits.advance()
         if leader.high_watermark > self._told:
@@ -276,7 +276,8 @@ class LocalReplica:
         leader = self.leader
         if leader is None:
             return None
-        return ReplicaPosition(self.id, leader.epoch, leader.high_watermark, self.partition.log.first_offset)
+        start = self.partition.log.first_offset
+        return ReplicaPosition(self.id, leader.epoch, leader.high_watermark, start, leader.common_end)
 
     def tick(self, now_ns: int) -> bool:
         """Look at the followers; return whether there will be something to see at the next look."""
@@ -390,7 +391,7 @@ class LocalReplica:
     def hear(self, row: ReplicaPosition) -> None:
         """The leader tells its high watermark."""
         if self.follower is not None:
-            self.follower.hear(row.leader_epoch, row.end, row.log_start)
+            self.follower.hear(row.leader_epoch, row.end, row.log_start, row.common_end)
             self._show_committed(self.follower)
 
     def confirmation(self) -> ReplicaPosition | None:
@@ -401,7 +402,8 @@ class LocalReplica:
         return ReplicaPosition(self.id, follower.epoch, end)
 
     def _show_committed(self, follower: FollowerReplica) -> None:
-        commits = self.partition.commits
+        commits, role = self.partition.commits, self.leadership
+        role.log_start, role.common_end = follower.log_start, follower.common_end
         if commits.replicated_end != follower.high_watermark:
             commits.replicated_end = follower.high_watermark
             commits.advance()

@@ -168,7 +168,7 @@ class Replicas:
             return
         self._roles.pop(key, None)
         noted = self._noted.get(f"{topic_id}/{partition.number}", 0)
-        if partition.log_end < noted:
+        if partition.log_end < max(noted, self._runtime.broker.noted_end(partition)):
             self.shortened.add(log)
         replica = self.local[log] = LocalReplica(self, log, partition, role, noted)
         replica.set_state(self._node.log.state.partitions.get(log))

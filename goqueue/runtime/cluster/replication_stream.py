@@ -162,8 +162,8 @@ class ReplicationStream:
     ) -> None:
         leader = replica.leader
         assert leader is not None
-        start = replica.partition.log.first_offset
-        header = DataHeader(leader.log, leader.epoch, base, end, leader.high_watermark, start, has_gaps)
+        start, common = replica.partition.log.first_offset, leader.common_end
+        header = DataHeader(leader.log, leader.epoch, base, end, leader.high_watermark, start, common, has_gaps)
         self.link.send_parts(DATA, (header.encode(), *buffers), DATA_HEADER_BYTES + size)
         self.credit -= size
         leader.sent(self.node, end)
