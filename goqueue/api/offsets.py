@@ -141,7 +141,7 @@ async def _catch_up(call: ApiCall, ref: PartitionRef, offset: int) -> None:
         partition = call.runtime.broker.topic(ref.topic).partition(ref.partition)
     except GoQueueError:  # which is told when the offset is committed
         return
-    if partition.leadership is not None and not partition.leadership.knows_end:
+    if partition.leadership is not None and not partition.leadership.shows_end:
         await call.runtime.reader.reach(partition, offset, _CATCH_UP_SECONDS)
 
 

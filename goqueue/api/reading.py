@@ -173,10 +173,11 @@ def replica_check(partition: Partition, replica: str) -> Check:
 def _least_end(partition: Partition, query: ReadQuery) -> int:
     """Return how far this replica must have come before it answers.
 
-    What lies above the high watermark of a follower, or of a leader that has just begun, may be committed all the same.
+    What lies above the high watermark of a follower, of a leader that has just begun, or of one that does not know of
+    a later one, may be committed all the same.
     """
     leadership = partition.leadership
-    if leadership is None or leadership.knows_end:
+    if leadership is None or leadership.shows_end:
         return query.at_least or 0
     return max(query.at_least or 0, query.offset or 0)
 

@@ -128,6 +128,14 @@ def test_follower_is_behind_where_its_leader_may_have_more(node: LocalBroker) ->
     assert answer.json["details"]["high_watermark"] == 2
 
 
+def test_leader_without_its_lease_is_behind_like_any_replica(node: LocalBroker) -> None:
+    led(node, 1, "n1", _has_lease=lambda: False)
+
+    answer = fetch(node.url, 1, "replica=any&offset=3")
+
+    assert (answer.status, answer.code) == (409, "behind")
+
+
 def test_leader_that_has_not_settled_is_behind_above_what_it_inherited(node: LocalBroker) -> None:
     led(node, 1, "n1", is_settled=False)
     assert fetch(node.url, 1, "offset=3").code == "behind"

@@ -72,6 +72,11 @@ class Leadership:
         """True if the high watermark here is that of the partition, so that no reader can have seen more."""
         return self.is_leading and self.is_settled
 
+    @property
+    def shows_end(self) -> bool:
+        """True if no other node can show more than this one: it knows the end, and no later leader is possible."""
+        return self.knows_end and self._has_lease()
+
     def refuse_unless_replica(self) -> None:
         """Raise if this node has no replica to read from."""
         if not self.has_replica:

@@ -46,6 +46,14 @@ def test_leader_without_its_lease_does_not_answer() -> None:
         leadership(has_lease=False).refuse_unless_leader()
 
 
+def test_leader_shows_the_end_only_once_it_is_settled_and_while_it_has_its_lease() -> None:
+    for has_lease in (True, False):
+        for is_settled in (True, False):
+            role = leadership(has_lease=has_lease)
+            role.is_settled = is_settled
+            assert role.shows_end == (has_lease and is_settled)
+
+
 def test_publish_for_all_replicas_needs_enough_of_them() -> None:
     alone = leadership()
     alone.isr = ("n1",)
