@@ -18,7 +18,7 @@ from goqueue.cluster.metadata import ClusterState
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.peer_messages import PROTOCOL, Hello
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
-from goqueue.errors import IsrChangeRefused
+from goqueue.errors import ControllerUnavailable, IsrChangeRefused
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
@@ -120,7 +120,7 @@ class ReplicaCluster:
         self.nodes: dict[str, ReplicaNode] = {}
         self.state = PartitionState(NODES, "", 0, 0, NODES, 2)
         self.asked: list[IsrChange | ResignLeadership] = []
-        self.refuses = False
+        self.refuses = self.is_away = False
 
     async def start(self, *names: str) -> None:
         for name in names or NODES:
@@ -146,6 +146,8 @@ class ReplicaCluster:
 
     def decide(self, request: IsrChange | ResignLeadership) -> None:
         self.asked.append(request)
+        if self.is_away:
+            raise ControllerUnavailable("the controller is away")
         if isinstance(request, IsrChange):
             if self.refuses or request.partition_epoch != self.state.partition_epoch:
                 raise IsrChangeRefused("no", reason="partition_epoch")

@@ -10,17 +10,20 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
-from goqueue.errors import LeadershipLost, NotLeader
+from goqueue.cluster.replication_messages import ResignLeadership
+from goqueue.errors import GoQueueError, LeadershipLost, NotLeader
 from goqueue.storage import frame
+from goqueue.storage.disk import Disk
+from goqueue.testing.disk import FaultyDisk
 from goqueue.wire.sections import PRODUCER_HEADER
 from tests.cluster.replica_nodes import ReplicaCluster
 
 Scenario = Callable[[ReplicaCluster], Awaitable[None]]
 
 
-def run(path: Path, scenario: Scenario) -> None:
+def run(path: Path, scenario: Scenario, disks: dict[str, Disk] | None = None) -> None:
     async def all_of_it() -> None:
-        cluster = ReplicaCluster(path)
+        cluster = ReplicaCluster(path, disks)
         try:
             await cluster.start()
             await scenario(cluster)
@@ -182,3 +185,23 @@ def batch(producer: int, sequence: int, values: tuple[bytes, ...]) -> bytes:
     mark = ProducerMark(producer, 0, sequence, len(values))
     first = frame.encode(values[0], None, frame.encode_headers([(PRODUCER_HEADER, mark.encode())]))
     return first + b"".join(map(frame.encode, values[1:]))
+
+
+def test_leader_whose_disk_has_failed_resigns_until_the_controller_knows(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        cluster.is_away = True
+        disk.fail("sync", path="*/orders/*", times="forever")
+        with pytest.raises(GoQueueError):
+            await leader.publish(b"refused")
+
+        resignations = [ResignLeadership]
+        await cluster.until(lambda: [type(one) for one in cluster.asked][-2:] == 2 * resignations)
+        cluster.is_away = False
+        cluster.lead("n2", isr=("n2", "n3"))
+        await cluster.until_settled("n2")
+
+    run(tmp_path, scenario, {"n1": disk})

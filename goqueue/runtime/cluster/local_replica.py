@@ -104,6 +104,10 @@ class LocalReplica:
             self._change = self._owner.run(self._follow_state())
         self.partition.wake()
 
+    def is_leader_of(self, epoch: int) -> bool:
+        """Return whether the cluster's log names this node as the leader, in this epoch."""
+        return self.state is not None and (self.state.leader, self.state.leader_epoch) == (self._owner.me, epoch)
+
     def _fits(self, state: PartitionState) -> bool:
         """Return whether the core is that of this state."""
         if not state.leader:

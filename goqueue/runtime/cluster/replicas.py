@@ -245,12 +245,16 @@ class Replicas:
         self.run(self._ask(replica, asked))
 
     async def _ask(self, replica: LocalReplica, asked: AskController) -> None:
+        request = asked.request
         try:
-            await self._node.ask(asked.request)
+            await self._node.ask(request)
         except GoQueueError as error:
             _log.info("the controller did not do what %s asked: %s", replica.partition.log.name, error)
-            if isinstance(asked.request, IsrChange):
+            if isinstance(request, IsrChange):
                 replica.refused(asked.attempt, is_final=error.details.get("reason") not in (None, "partition_epoch"))
+            elif replica.is_leader_of(request.leader_epoch):  # no other node leads until the controller knows
+                await asyncio.sleep(_TICK_SECONDS)
+                await self._ask(replica, asked)
 
     # --- connections ---
 
