@@ -106,6 +106,7 @@ CLUSTER_HANDSHAKE_BYTES_MAX = 64 * KIB
 CLUSTER_HANDSHAKE_SECONDS = 5.0
 CLUSTER_CONNECTIONS_MAX = 64  # that have not proved to know the secret
 CLUSTER_DIAL_SECONDS = 0.2  # between two attempts to reach a node, at first
+CLUSTER_REDIAL_SECONDS = 0.01  # before the second attempt after a connection has ended: is the process gone?
 CLUSTER_DIAL_SECONDS_MAX = 2.0
 CLUSTER_OUTGOING_BYTES_MAX = 32 * MIB  # that a node has not taken: its connection is closed then
 CLUSTER_RECENT_RECORDS = 10_000  # of the cluster's log, kept in memory

@@ -73,7 +73,7 @@ def status(
       goqueue-cli cluster status
       goqueue-cli cluster status --node n2
 
-    The exit code is 1 if there is no controller. Nodes do not share topics yet: each has its own.
+    The exit code is 1 if there is no controller, or a partition has no leader.
     """
     with doing("show the status of the cluster"), session.client() as client:
         health = client.cluster_health(node=node)
@@ -105,5 +105,18 @@ def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterat
         if one.problem is not None:
             yield f"problem     {one.node_id}: {one.problem}"
     if health.safe_to_stop is not None:
-        yield f"stop        {'safe: a majority is' if health.safe_to_stop else 'NOT safe: no majority would be'} left"
-    yield "topics      not replicated: each node has its own"
+        too_few = "NOT safe: no majority or too few replicas would be left"
+        yield f"stop        {'safe: a majority and enough replicas are left' if health.safe_to_stop else too_few}"
+    yield f"partitions  {_partitions(health)}"
+
+
+def _partitions(health: "ClusterHealthInfo") -> str:
+    if health.topics == "not_replicated":
+        return "each node has its own: not all nodes have a version that shares them"
+    lacks = {
+        "without a leader": health.offline_partitions,
+        "under-replicated": health.under_replicated_partitions,
+        "below min_isr": health.under_min_isr_partitions,
+    }
+    found = [f"{count} {what}" for what, count in lacks.items() if count]
+    return f"{health.partitions}, {', '.join(found) or 'all replicas are in sync'}"

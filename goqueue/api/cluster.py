@@ -64,13 +64,27 @@ class ClusterHealthQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClusterHealthResponse(Struct, kw_only=True):
-    status: Annotated[ClusterHealth, Meta(description="fail: no controller; degraded: a node is missing.")]
+    status: Annotated[
+        ClusterHealth,
+        Meta(
+            description="fail: no controller, or partitions without a leader; degraded: nodes or replicas are missing."
+        ),
+    ]
     controller_id: str | None
     quorum: Annotated[bool, Meta(description="Whether this node sees a majority of the voters.")]
     voters: int
     voters_alive: int
-    safe_to_stop: Annotated[bool | None, Meta(description="Whether a majority is left without `node`.")]
-    topics: Annotated[Literal["not_replicated"], Meta(description="Each node has its own topics.")]
+    safe_to_stop: Annotated[
+        bool | None, Meta(description="Whether a majority and enough replicas are left without `node`.")
+    ]
+    topics: Annotated[
+        Literal["replicated", "not_replicated"],
+        Meta(description="not_replicated: each node has its own, until all nodes have a version that shares them."),
+    ]
+    partitions: int
+    offline_partitions: Annotated[int, Meta(description="Without a leader.")]
+    under_replicated_partitions: Annotated[int, Meta(description="With replicas that are not in sync.")]
+    under_min_isr_partitions: Annotated[int, Meta(description="With fewer replicas in sync than `min_isr`.")]
 
 
 def member_of(call: ApiCall) -> ClusterNode:
@@ -128,7 +142,8 @@ def _node(facts: NodeFacts) -> ClusterNodeJson:
 
 
 async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHealthResponse:
-    facts: ClusterFacts = cluster_facts(member_of(call))
+    member = member_of(call)
+    facts: ClusterFacts = cluster_facts(member)
     if query.node is not None and all(one.node != query.node for one in facts.nodes):
         raise NodeNotFound(f"the cluster has no node {quoted(query.node)}", hint="GET /cluster/state lists the nodes")
     return ClusterHealthResponse(
@@ -138,5 +153,9 @@ async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHe
         voters=facts.voters_max,
         voters_alive=facts.voters_alive,
         safe_to_stop=None if query.node is None else facts.is_safe_to_stop(query.node),
-        topics="not_replicated",
+        topics="replicated" if member.log.state.feature_level else "not_replicated",
+        partitions=facts.partitions.count,
+        offline_partitions=facts.partitions.offline,
+        under_replicated_partitions=facts.partitions.under_replicated,
+        under_min_isr_partitions=facts.partitions.under_min_isr,
     )

@@ -56,14 +56,18 @@ class ClusterHealthInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The health of a cluster."""
 
     status: str
-    """ok, degraded (a node is missing) or fail (there is no controller)."""
+    """ok, degraded (nodes or replicas are missing) or fail (no controller, or partitions without a leader)."""
     controller_id: str | None
     quorum: bool
     voters: int
     voters_alive: int
     safe_to_stop: bool | None = None
-    """Whether a majority is left without the node that was asked for."""
+    """Whether a majority and enough replicas are left without the node that was asked for."""
     topics: str = "not_replicated"
+    partitions: int = 0
+    offline_partitions: int = 0
+    under_replicated_partitions: int = 0
+    under_min_isr_partitions: int = 0
 
 
 def cluster_metadata(topics: Sequence[str] = ()) -> ApiRequest[ClusterMetadata]:

@@ -8,7 +8,7 @@ from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.errors import ClusterRecordUnknown
 from goqueue.storage import frame
 
-FEATURE_LEVEL = 0
+FEATURE_LEVEL = 1
 """What this version can do in a cluster. The records of a level are written only when all nodes know them.
 
 0   a controller and its members

@@ -53,8 +53,8 @@ def dev(
       goqueue cluster dev --dir ./cluster
 
     Each node is a process with a data directory and a configuration file of its own. Kill one, and see what the others
-    do: `goqueue-cli cluster nodes --watch`. ^C stops all of them. Nodes elect a controller and know of each other; they
-    do not share topics yet.
+    do: `goqueue-cli cluster nodes --watch`. ^C stops all of them. Each partition of a topic has replicas on three
+    nodes.
     """
     if nodes not in (1, 3, 5):
         raise UsageInvalid(f"--nodes is {nodes}: 1, 3 or 5 nodes can elect a controller by majority")
@@ -172,7 +172,7 @@ def _introduce(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
         "",
         *(f"  {name}  {broker.address}  process {broker.process_id}" for name, broker in brokers.items()),
         "",
-        "Nodes do not share topics yet. Try in another terminal:",
+        "Topics have replicas on several nodes. Try in another terminal:",
         "",
         f"  export GOQUEUE_SERVER={first}",
         "  goqueue-cli cluster status",

@@ -150,7 +150,7 @@ def _cluster(daemon: "Daemon") -> list[str]:
     if member is None:
         return []
     peers = ", ".join(sorted(member.settings.peers))
-    return [f"cluster     node {member.settings.node}, elects with {peers}; topics are not replicated"]
+    return [f"cluster     node {member.settings.node}, elects with {peers}"]
 
 
 def _tls(daemon: "Daemon") -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from goqueue import limits
 from goqueue.config.value_types import (
     DURATION,
+    INTEGER,
     NODE,
     OPTIONAL_ADDRESS,
     OPTIONAL_ENDPOINT,
@@ -16,7 +17,7 @@ from goqueue.config.value_types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Nodes that elect a controller and know of each other. They do not share topics yet."""
+    """Nodes that share topics: each partition has replicas on several of them."""
 
     peers: str = setting(
         "none",
@@ -66,3 +67,29 @@ class ClusterConfig:
         " has ended is replaced sooner.",
         (0.1, 60),
     )
+    replication_factor: int = setting(
+        limits.CLUSTER_REPLICAS,
+        INTEGER,
+        "Replicas of a topic that does not set its own number; at most one on each node.",
+        (1, limits.CLUSTER_REPLICAS_MAX),
+    )
+    min_isr: int = setting(
+        limits.CLUSTER_MIN_ISR,
+        INTEGER,
+        "How many replicas must have a message before it is committed, unless the topic says; at most all of them.",
+        (1, limits.CLUSTER_REPLICAS_MAX),
+    )
+    session_timeout: float = setting(
+        limits.CLUSTER_SESSION_SECONDS,
+        DURATION,
+        "After which silence the controller gives the partitions of a node to others. A node whose process has ended"
+        " loses them sooner.",
+        (0.2, 60),
+    )
+    replica_lag: float = setting(
+        limits.CLUSTER_REPLICA_LAG_SECONDS,
+        DURATION,
+        "How long a replica may make no progress while it lags, before it is not in sync any more.",
+        (0.1, 60),
+    )
+    rack: str = setting("none", NODE, "Rack or zone of this node: replicas are spread over racks.")

@@ -66,6 +66,11 @@ def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, st
 
 
 def _cluster_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    if int(merged["cluster.min_isr"]) > int(merged["cluster.replication_factor"]):
+        yield (
+            "cluster.min_isr",
+            f"{merged['cluster.min_isr']} is more than cluster.replication_factor: name at most that",
+        )
     tls = ("cluster.tls_cert", "cluster.tls_key", "cluster.tls_ca")
     if merged["cluster.peers"] == _NONE:
         for key in ("cluster.node_id", "cluster.listen", "cluster.advertise", "cluster.secret_file", *tls):

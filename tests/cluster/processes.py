@@ -68,6 +68,10 @@ class ServedCluster:
         return str(found.pop())
 
     def wait(self, condition: Callable[[], bool]) -> None:
+        self.wait_for(condition)
+
+    @staticmethod
+    def wait_for(condition: Callable[[], bool]) -> None:
         """Wait for a condition; a broker that cannot answer now is asked again."""
         pause, until = threading.Event(), time.monotonic() + WAIT_SECONDS
         while time.monotonic() < until:

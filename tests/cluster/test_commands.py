@@ -18,12 +18,12 @@ def test_status_and_nodes_show_the_cluster_and_who_is_missing(tmp_path: Path) ->
         status = cli(url, "cluster", "status", "--node", other)
         listed = json.loads(cli(url, "cluster", "nodes", "-o", "json").out)
 
-        assert f"cluster     node {controller}, elects with n1, n2, n3; topics are not replicated" in banner
+        assert f"cluster     node {controller}, elects with n1, n2, n3" in banner
         assert status.code == 0
         assert f"controller  {controller}, epoch" in status.out
         assert "voters      3 of 3 alive" in status.out
-        assert "stop        safe: a majority is left" in status.out
-        assert status.out.endswith("topics      not replicated: each node has its own\n")
+        assert "stop        safe: a majority and enough replicas are left" in status.out
+        assert "\npartitions  " in status.out
         assert [(one["name"], one["status"]) for one in listed] == [(name, "alive") for name in NAMES]
 
         for name in (other, last):

@@ -4,12 +4,9 @@ from pathlib import Path
 
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask
-from tests.cluster.processes import SECRET, cluster, free_ports
+from tests.cluster.processes import SECRET, ServedCluster, cluster, free_ports
 
 UNREPLICATED = {
-    "POST /groups/billing/join": {"topics": ["orders"]},
-    "GET /groups/billing/poll?member_id=m": None,
-    "POST /messages/ack": {"receipt_handle": "h"},
     "POST /producers/init": {"transactional_id": "orders-1"},
     "POST /transactions/begin": {"producer_id": 7, "epoch": 3, "transactional_id": "orders-1"},
     "DELETE /topics/orders/delayed/0/0": None,
@@ -35,5 +32,6 @@ def test_cluster_of_one_node_keeps_groups(tmp_path: Path) -> None:
     settings = {"cluster__node_id": "n1", "cluster__peers": f"n1=127.0.0.1:{port}", "cluster__secret_file": str(secret)}
     with LocalBroker(str(tmp_path / "data"), **settings) as node:
         assert ask(node.url, "POST", "/topics", {"name": "orders"}).status == 201
-        assert ask(node.url, "POST", "/groups/billing/join", {"topics": ["orders"]}).status == 200
+        joined = {"topics": ["orders"]}
+        ServedCluster.wait_for(lambda: ask(node.url, "POST", "/groups/billing/join", joined).status == 200)
         assert "goqueue-metadata" in ask(node.url, "GET", "/health").headers

@@ -6,6 +6,7 @@ from typing import Literal
 
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.membership import NodeStatus
+from goqueue.cluster.partition_health import PartitionHealth, count_needing, count_partitions
 from goqueue.observe.cluster_metrics import ClusterMetricValues
 from goqueue.observe.facts import ClusterCondition
 from goqueue.runtime.cluster.cluster_node import ClusterNode
@@ -57,6 +58,9 @@ class ClusterFacts:
     waiting_for: tuple[str, ...]
     """Nodes that the first formation waits for."""
     nodes: tuple[NodeFacts, ...]
+    partitions: PartitionHealth
+    needing: dict[str, int]
+    """Partitions that would accept no publishes with acks=all without a node."""
 
     @property
     def has_quorum(self) -> bool:
@@ -64,17 +68,17 @@ class ClusterFacts:
 
     @property
     def health(self) -> ClusterHealth:
-        if self.controller is None or self.lost_part is not None:
+        if self.controller is None or self.lost_part is not None or self.partitions.offline:
             return "fail"
         is_whole = self.voters_alive == self.voters_max and all(
             one.status == "alive" and one.problem is None for one in self.nodes
         )
-        return "ok" if is_whole else "degraded"
+        return "ok" if is_whole and not self.partitions.under_replicated else "degraded"
 
     def is_safe_to_stop(self, node: str) -> bool:
-        """Return whether a majority of voters is left when a node stops."""
+        """Return whether a majority of voters is left when a node stops, and enough replicas of each partition."""
         left = [one for one in self.nodes if one.role != "observer" and one.status == "alive" and one.node != node]
-        return len(left) > self.voters_max // 2
+        return len(left) > self.voters_max // 2 and not self.needing.get(node)
 
 
 def cluster_facts(member: ClusterNode) -> ClusterFacts:
@@ -102,6 +106,8 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
         lost_part=None if member.failure is None else member.failure.sentence,
         waiting_for=tuple(missing),
         nodes=nodes,
+        partitions=count_partitions(state.partitions.values()),
+        needing={name: count_needing(state.partitions.values(), name) for name in names},
     )
 
 

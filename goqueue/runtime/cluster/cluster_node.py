@@ -352,6 +352,7 @@ class ClusterNode:
             self.controller_changes += 1
             self._note_event("controller_changed", change.leader.node)
         self.presence.controller_changed()
+        self.lease.renew()
         self._tell_changed()
 
     def _tell_changed(self) -> None:

@@ -68,6 +68,11 @@ def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSetti
         config.heartbeat_interval,
         MembershipSettings(round(config.suspect_timeout * NANOSECONDS), round(config.dead_timeout * NANOSECONDS)),
         RaftSettings(election_ns, election_ns // 10),
+        "" if config.rack == "none" else config.rack,
+        config.replication_factor,
+        config.min_isr,
+        round(config.session_timeout * NANOSECONDS),
+        round(config.replica_lag * NANOSECONDS),
     )
 
 

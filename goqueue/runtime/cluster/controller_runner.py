@@ -126,7 +126,10 @@ class ControllerRunner:
             controller.state.apply(record, offset + number)
             if isinstance(record, NodeFenced):
                 self._fenced_at[record.node] = offset + number
-                _log.warning("node %s is fenced%s", record.node, ": it stops" if record.is_stopping else "")
+                if record.is_stopping:
+                    _log.info("node %s stops: others lead its partitions", record.node)
+                else:
+                    _log.warning("node %s is fenced", record.node)
         return self._member.append(records)
 
     # --- requests ---
@@ -159,6 +162,7 @@ class ControllerRunner:
             known = controller.state.nodes.get(node.node)
             if controller.state.cluster_id and (known is None or known[0].incarnation != asked.incarnation):
                 forget(self._register(controller, node, asked))
+                self._complete()
 
     def _register(self, controller: Controller, node: NodeIdentity, asked: Register) -> "asyncio.Future[int]":
         record = NodeRegistered(

@@ -22,6 +22,7 @@ from goqueue.limits import (
     CLUSTER_DIAL_SECONDS_MAX,
     CLUSTER_HANDSHAKE_BYTES_MAX,
     CLUSTER_HANDSHAKE_SECONDS,
+    CLUSTER_REDIAL_SECONDS,
 )
 from goqueue.runtime.cluster.peer_link import MESSAGE, PeerLink, SecretDiffers, accept, dial
 from goqueue.runtime.cluster.peer_tls import (
@@ -147,7 +148,7 @@ class PeerNetwork:
                         None if self._tls is None else self._tls.contexts(),
                     )
                 if await self._use(link):
-                    pause = CLUSTER_DIAL_SECONDS
+                    pause = CLUSTER_REDIAL_SECONDS
                     continue
             except (OSError, TimeoutError) as error:
                 if isinstance(error, ConnectionRefusedError):
@@ -273,9 +274,12 @@ class PeerNetwork:
             except ConnectionRefusedError:
                 self._handlers.refused(node)
                 return
-            except (OSError, TimeoutError):
+            except TimeoutError:
                 return
-            writer.close()
+            except OSError:
+                pass  # it is just ending
+            else:
+                writer.close()
             await asyncio.sleep(_PROBE_SECONDS)
             if node in self.links:
                 return
