@@ -187,6 +187,21 @@ def batch(producer: int, sequence: int, values: tuple[bytes, ...]) -> bytes:
     return first + b"".join(map(frame.encode, values[1:]))
 
 
+def test_publish_that_waits_at_a_leader_without_its_lease_is_told_that_its_outcome_is_unknown(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        cluster.is_away = True
+        await cluster.stop("n2", "n3")
+        waiting = asyncio.ensure_future(leader.publish(b"unknown"))
+        leader.is_held = False
+
+        with pytest.raises(LeadershipLost, match="may not lead partition 0 of topic 'orders' any more"):
+            await waiting
+
+    run(tmp_path, scenario)
+
+
 def test_leader_whose_disk_has_failed_resigns_until_the_controller_knows(tmp_path: Path) -> None:
     disk = FaultyDisk()
 

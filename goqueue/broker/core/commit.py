@@ -49,6 +49,7 @@ class Commit:
         """How far all replicas in sync have come. A broker alone has none that it waits for."""
         self.obstacle: GoQueueError | None = None
         """Why nothing that was appended here is committed any more, such as another leader."""
+        self._overdue_end = 0
         self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
         self.on_committed: Signal[[int]] = Signal()
         """Called with the high watermark when it has changed."""
@@ -74,6 +75,20 @@ class Commit:
             self._on_advance()
         if self._waiting:
             self._answer()
+
+    def give_up_overdue(self, error: GoQueueError | None) -> None:
+        """Answer with the error those who have waited for a commit since the last call; it may come all the same.
+
+        None: they wait on.
+        """
+        end, self._overdue_end = self._overdue_end, self._log.next_offset if error is not None else 0
+        if error is None or not end:
+            return
+        waiting = self._waiting.get(CommitLevel.COMMITTED, [])
+        count = bisect_right(waiting, end, key=_end_of)
+        answers = [partial(done, error) for _, done in waiting[:count]]
+        del waiting[:count]
+        call_all(answers)
 
     def reached(self, level: CommitLevel) -> int:
         """Return the end of what has reached the level."""

@@ -139,8 +139,9 @@ class Leadership:
     def lost(self) -> LeadershipLost:
         """Return the error for those who wait for what this node has appended as the leader."""
         name = f"partition {self.partition} of topic {quoted(self.topic)}"
+        what = "may not lead" if self.is_leading else "does not lead"
         return LeadershipLost(
-            f"node {self.node} stopped leading {name} before this was committed: it may be stored or not",
+            f"node {self.node} {what} {name} any more, and this is not committed: it may be stored or not",
             hint="send it again to the leader; a producer with a producer id does not store it twice",
             retry_after=_RETRY_SECONDS,
             topic=self.topic,

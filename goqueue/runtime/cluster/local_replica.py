@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from goqueue.broker.core.epochs import begin_epoch, load_epochs
 from goqueue.broker.core.leadership import Leadership
+from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.truncation import reset_partition, truncate_partition
@@ -290,7 +291,13 @@ class LocalReplica:
             return False
         leader.tick(now_ns)
         self._after_leader()
+        self._give_up_overdue()
         return leader.is_uneven
+
+    def _give_up_overdue(self) -> None:
+        """Answer publishes that wait here while others may have another leader. The broker's own records wait on."""
+        is_kept = self.leadership.may_answer or is_internal(self.partition.topic)
+        self.partition.commits.give_up_overdue(None if is_kept else self.leadership.lost())
 
     def refused(self, attempt: int, *, is_final: bool) -> None:
         """The controller has refused a change of the ISR."""
