@@ -130,6 +130,8 @@ class ReplicaCluster:
     async def stop(self, *names: str) -> None:
         for name in names or list(self.nodes):
             await self.nodes.pop(name).stop()
+        for _ in range(5):  # connections that were just accepted are closed
+            await asyncio.sleep(0)
 
     def change(self, **changes: object) -> None:
         """Commit another state of the partition."""

@@ -189,10 +189,7 @@ class Replicas:
         is_first = not self._was_registered and self._node.presence.broker_epoch > 0
         self._was_registered |= is_first
         for log in list(self.local) if is_first else changed & self.local.keys():
-            replica, new = self.local[log], state.partitions.get(log)
-            replica.set_state(new)
-            if new is None and replica.is_gone:
-                self._drop(log)
+            self.local[log].set_state(state.partitions.get(log))
         if unknown := changed - self.local.keys():
             self._attach_internal(unknown)
         if self._roles:
@@ -315,8 +312,10 @@ class Replicas:
                 self._uneven.pop(replica, None)
         self._ticks += 1
         if self._ticks % _TICKS_PER_NOTE == 0:
-            for replica in self.local.values():
+            for log, replica in list(self.local.items()):
                 replica.forget_below_start()
+                if replica.is_gone:
+                    self._drop(log)
             self.run(self._store_note())
         self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
 

@@ -75,6 +75,7 @@ class ReplicationStream:
         self._freed = 0
         """Bytes of data that are on the disk here, and not given back."""
         self._is_armed = self._is_loading = False
+        self._loading: asyncio.Task[None] | None = None
 
     def tell(self, message: ReplicationMessage) -> None:
         self.link.send(message)
@@ -83,6 +84,8 @@ class ReplicationStream:
         """The connection has ended."""
         self.is_over = True
         self._queue.clear()
+        if self._loading is not None:
+            self._loading.cancel()
 
     # --- data that leaves ---
 
@@ -122,7 +125,7 @@ class ReplicationStream:
             found = locate_stored(log, offset, CLUSTER_SLICE_BYTES, end)
         if isinstance(found, PendingRead):
             self._is_loading = True
-            self._loop.create_task(self._load(replica, base, found))
+            self._loading = self._loop.create_task(self._load(replica, base, found))
         elif found.buffers:
             self._send(replica, base, found.next_offset, found.buffers, found.size, has_gaps=offset > base)
             self._queue[replica] = None
