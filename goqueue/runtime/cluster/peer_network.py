@@ -127,10 +127,11 @@ class PeerNetwork:
         if link is not None:
             link.send(message)
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # --- connections ---
 
@@ -164,7 +165,8 @@ class PeerNetwork:
         if self._is_full:
             writer.transport.abort()
         else:
-            self._run(self._accepted((reader, writer)))
+            task = self._run(self._accepted((reader, writer)))
+            task.add_done_callback(lambda done: writer.transport.abort() if done.cancelled() else None)
 
     async def _accept_all(self, listener: socket.socket, tls: PeerTls) -> None:
         """Accept connections by the certificate that is in use when each of them comes."""
