@@ -13,9 +13,9 @@ GAP_SECONDS_MAX = 10.0
 
 
 @pytest.mark.slow
-def test_cluster_has_one_controller_in_each_epoch_among_faults(tmp_path: Path) -> None:
-    with ChaosRun(tmp_path, SEED, partitions=0) as run:
-        for nemesis in ("kill", "isolate", "refuse", "asymmetric"):
+def test_cluster_loses_nothing_that_it_acknowledged_among_faults(tmp_path: Path) -> None:
+    with ChaosRun(tmp_path, SEED, partitions=2, has_devices=True) as run:
+        for nemesis in ("kill", "isolate", "power", "refuse"):
             fault = run.harm(nemesis, SECONDS, CALM_SECONDS)
             assert fault.without_controller < GAP_SECONDS_MAX, str(fault)
 
@@ -23,16 +23,5 @@ def test_cluster_has_one_controller_in_each_epoch_among_faults(tmp_path: Path) -
 
     assert verdict.ok, str(verdict)
     assert run.watch.terms
-
-
-@pytest.mark.slow
-def test_single_node_loses_nothing_that_it_acknowledged_when_its_disk_fails(tmp_path: Path) -> None:
-    with ChaosRun(tmp_path, SEED, count=1, partitions=1, has_devices=True) as run:
-        for nemesis in ("failing-disk", "full-disk", "power"):
-            run.harm(nemesis, SECONDS / 2, CALM_SECONDS)
-
-        verdict = run.judge()
-
-    assert verdict.ok, str(verdict)
     assert verdict.report is not None
     assert verdict.report.counts.published
