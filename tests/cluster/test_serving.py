@@ -34,4 +34,5 @@ def test_cluster_of_one_node_keeps_groups(tmp_path: Path) -> None:
         assert ask(node.url, "POST", "/topics", {"name": "orders"}).status == 201
         joined = {"topics": ["orders"]}
         ServedCluster.wait_for(lambda: ask(node.url, "POST", "/groups/billing/join", joined).status == 200)
+        assert ask(node.url, "POST", "/producers/init", {"transactional_id": "orders-1"}).status == 200
         assert "goqueue-metadata" in ask(node.url, "GET", "/health").headers
