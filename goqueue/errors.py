@@ -113,6 +113,10 @@ class TraceNotFound(CallerError):
     """Nothing is known of a message with this trace id, or at this position."""
 
 
+class ClusterChangeRefused(CallerError):
+    """The nodes of the cluster cannot be changed as asked now; nothing is changed."""
+
+
 class ElectionRefused(CallerError):
     """The partition cannot get the leader that was asked for."""
 

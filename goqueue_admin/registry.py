@@ -83,6 +83,13 @@ _BACKUP = """Make, list, verify and delete backups of a running broker.
   goqueue-admin backup verify
 """
 
+_CLUSTER = """Change the nodes of a cluster: its controller, a lost voter, nodes that are gone.
+
+\b
+  goqueue-admin cluster transfer --to n2
+  goqueue-admin cluster replace-voter n3
+"""
+
 _TLS = """Show the TLS certificate of a broker, and load it again.
 
 \b
@@ -141,6 +148,14 @@ PROGRAM = Program(
         Command("broker describe", ".broker:describe", "Show version, health and contents of a broker."),
         Command("broker logs", ".broker:logs", "Show the last lines of the broker's log."),
         Command("broker watch", ".broker:watch_broker", "Watch the rates of a broker."),
+        Command("cluster remove", ".cluster:remove", "Take a node that is gone for good out of the list.", "danger"),
+        Command(
+            "cluster replace-voter",
+            ".cluster:replace_voter",
+            "Give a node with a new data directory the vote of the one that is lost.",
+            "danger",
+        ),
+        Command("cluster transfer", ".cluster:transfer", "Let another node become the controller.", "write"),
         COMPLETION,
         *CONFIG_COMMANDS,
         Command("dashboard", ".dashboard.command:dashboard", "Show the broker in a live terminal dashboard."),
@@ -201,6 +216,7 @@ PROGRAM = Program(
         "rebalance": _REBALANCE,
         "role": _ROLE,
         "tenant": _TENANT,
+        "cluster": _CLUSTER,
         "tls": _TLS,
     },
     aliases={},

@@ -122,7 +122,7 @@ async def vote(call: ApiCall, body: VoteRequestJson) -> VoteResponse:
     candidate = NodeIdentity(body.candidate_id, body.directory_id)
     if body.cluster_id != member.note.cluster_id:
         error = "another cluster"
-    elif member.raft is None or not member.note.has_vote or candidate not in member.raft.voters:
+    elif member.raft is None or member.note.me not in member.raft.voters or candidate not in member.raft.voters:
         error = "not a voter"
     else:
         asked = VoteRequest(body.epoch, body.last_epoch, body.last_offset, body.pre_vote)

@@ -1,13 +1,17 @@
 """The rows of the cluster."""
 
 from goqueue import errors
-from goqueue.api import cluster, cluster_metadata, cluster_peers
+from goqueue.api import cluster, cluster_admin, cluster_metadata, cluster_peers
 from goqueue.api.endpoint import Endpoint
 
 _SIGNED = (errors.ClusterOff, errors.PermissionDenied)
 _CHANGING = (*_SIGNED, errors.ControllerUnavailable, errors.ControllerMoved, errors.LogFenced)
 _NO_PARTITION = (errors.TopicNotFound, errors.PartitionNotFound)
 _DECIDED = (errors.ClusterOff, *_NO_PARTITION, errors.ControllerUnavailable, errors.ControllerMoved)
+_BY_OPERATOR = (
+    errors.ClusterOff, errors.ClusterChangeRefused, errors.ControllerUnavailable, errors.ControllerMoved,
+    errors.LogFenced,
+)  # fmt: skip
 
 CLUSTER_ENDPOINTS = (
     Endpoint(
@@ -59,5 +63,19 @@ CLUSTER_ENDPOINTS = (
     Endpoint(
         "POST", "/cluster/leave", cluster_peers.leave, "Take a node out of the controller's list", errors=_CHANGING,
         example={"node_id": "n4"},
+    ),
+    Endpoint(
+        "POST", "/admin/cluster/transfer", cluster_admin.transfer, "Let another voter become the controller",
+        errors=_BY_OPERATOR, example={"node_id": "n2"}, answer_example={"controller_id": "n2", "epoch": 4},
+    ),
+    Endpoint(
+        "POST", "/admin/cluster/voters/{node}/replace", cluster_admin.replace_voter,
+        "Give a node with a new data directory the vote of the lost one", errors=(errors.NodeNotFound, *_BY_OPERATOR),
+        answer_example={"node_id": "n3", "directory_id": "57f5f1cf-7872-40c1-aa64-8621dde097c2", "changed": True},
+    ),
+    Endpoint(
+        "DELETE", "/admin/cluster/nodes/{node}", cluster_admin.remove_node,
+        "Take a node out of the list that is gone for good", errors=(errors.NodeNotFound, *_BY_OPERATOR),
+        answer_example={"node_id": "n7"},
     ),
 )  # fmt: skip

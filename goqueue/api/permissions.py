@@ -96,6 +96,8 @@ PERMISSIONS: dict[str, Permission] = {
     **dict.fromkeys(("GET /admin/tenants", "GET /admin/usage", "POST /admin/quotas/test"), _cluster("describe")),
     **dict.fromkeys(
         (
+            "POST /admin/cluster/transfer", "POST /admin/cluster/voters/{node}/replace",
+            "DELETE /admin/cluster/nodes/{node}",
             "POST /admin/tenants", "PATCH /admin/tenants/{tenant}", "DELETE /admin/tenants/{tenant}",
             "POST /admin/tenants/{tenant}/suspend", "POST /admin/tenants/{tenant}/activate",
             "POST /admin/tenants/{tenant}/disable", "PUT /admin/tenants/{tenant}/quotas",

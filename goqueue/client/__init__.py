@@ -54,7 +54,13 @@ if TYPE_CHECKING:
         TopicRestoreInfo,
         TopicRestoreResult,
     )
-    from goqueue.client.cluster_requests import ClusterHealthInfo, ClusterNodeInfo, ClusterStateInfo
+    from goqueue.client.cluster_requests import (
+        ClusterHealthInfo,
+        ClusterNodeInfo,
+        ClusterStateInfo,
+        ControllerTransferred,
+        VoterReplaced,
+    )
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
     from goqueue.client.lease_tracker import Refused, Stats
@@ -129,6 +135,7 @@ __all__ = [
     "Consumer",
     "ConsumerArguments",
     "ConsumerOptions",
+    "ControllerTransferred",
     "DeadLetter",
     "DeadLetterErrors",
     "DeadLetters",
@@ -200,6 +207,7 @@ __all__ = [
     "TransactionInfo",
     "UndoResult",
     "UsagePeriod",
+    "VoterReplaced",
     "Worker",
     "WorkerArguments",
 ]  # fmt: skip
@@ -223,7 +231,7 @@ _LATER = {
             "BackupVerificationInfo BackupsPruned"
             " TopicRestoreInfo TopicRestoreResult"
         ),
-        "cluster_requests": "ClusterHealthInfo ClusterNodeInfo ClusterStateInfo",
+        "cluster_requests": ("ClusterHealthInfo ClusterNodeInfo ClusterStateInfo ControllerTransferred VoterReplaced"),
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",
         "lease_tracker": "Refused Stats",

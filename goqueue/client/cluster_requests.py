@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -74,6 +75,22 @@ def cluster_metadata(topics: Sequence[str] = ()) -> ApiRequest[ClusterMetadata]:
     return json_request("GET", with_query("/cluster/metadata", topic=list(topics)), ClusterMetadata)
 
 
+class ControllerTransferred(msgspec.Struct, frozen=True, kw_only=True):
+    """The controller after a transfer."""
+
+    controller_id: str | None
+    epoch: int
+
+
+class VoterReplaced(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with the data directory that votes."""
+
+    node_id: str
+    directory_id: str
+    changed: bool
+    """False if it had the vote before."""
+
+
 class ClusterAdmin:
     """The nodes of a cluster."""
 
@@ -95,3 +112,19 @@ class ClusterAdmin:
     def cluster_health(self, *, node: str | None = None) -> ApiRequest[ClusterHealthInfo]:
         """Return whether there is a controller, and whether `node` can be stopped."""
         return json_request("GET", with_query("/cluster/health", node=node), ClusterHealthInfo)
+
+    @api_request.operation
+    def transfer_controller(self, node: str | None = None) -> ApiRequest[ControllerTransferred]:
+        """Let another voter become the controller: the given one, or the one that is the furthest."""
+        body = {} if node is None else {"node_id": node}
+        return json_request("POST", "/admin/cluster/transfer", ControllerTransferred, body)
+
+    @api_request.operation
+    def replace_voter(self, node: str) -> ApiRequest[VoterReplaced]:
+        """Give the data directory that a node has now the vote of the one that is lost."""
+        return json_request("POST", f"/admin/cluster/voters/{quote(node)}/replace", VoterReplaced)
+
+    @api_request.operation
+    def remove_node(self, node: str) -> ApiRequest[dict[str, Any]]:
+        """Take a node out of the list: one that is stopped, no voter, and without replicas."""
+        return json_request("DELETE", f"/admin/cluster/nodes/{quote(node)}", dict[str, Any])

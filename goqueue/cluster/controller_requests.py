@@ -63,6 +63,27 @@ class StopNode(Struct, frozen=True, array_like=True, tag="stop_node"):
     broker_epoch: int
 
 
+class HandOver(Struct, frozen=True, array_like=True, tag="hand_over"):
+    """Another voter becomes the controller."""
+
+    node: str
+    """Empty: the one that is the furthest."""
+
+
+class ReplaceVoter(Struct, frozen=True, array_like=True, tag="replace_voter"):
+    """One step towards a vote for the directory that a node has now."""
+
+    node: str
+
+
+class RemoveNode(Struct, frozen=True, array_like=True, tag="remove_node"):
+    """A node that is gone for good is taken out of the list."""
+
+    node: str
+
+
+OperatorRequest = HandOver | ReplaceVoter | RemoveNode
+"""They concern the nodes alone, so they need no topics."""
 ControllerRequest = (
     CreateTopic
     | AlterTopic
@@ -74,6 +95,7 @@ ControllerRequest = (
     | ResignLeadership
     | ElectLeader
     | StopNode
+    | OperatorRequest
 )
 
 

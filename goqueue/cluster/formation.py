@@ -28,10 +28,6 @@ class ClusterNote:
     def is_formed(self) -> bool:
         return bool(self.cluster_id)
 
-    @property
-    def has_vote(self) -> bool:
-        return self.me in self.voters
-
 
 def form(
     note: ClusterNote, peers: tuple[str, ...], hellos: Mapping[str, Hello], new_id: Callable[[], str]

@@ -55,6 +55,8 @@ class Append(Struct, frozen=True, array_like=True, tag="append"):
     sent_ns: int
     """The time of the leader's own clock; returned by the answer."""
     content: bytes = b""
+    voters: tuple[tuple[int, tuple[NodeIdentity, ...]], ...] = ()
+    """The records in this range that change the voters, by offset, with the voters from there on."""
 
 
 class Ack(Struct, frozen=True, array_like=True, tag="ack"):

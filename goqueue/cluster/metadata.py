@@ -24,6 +24,13 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster_created", tag_fie
     time_ns: int
 
 
+class VotersChanged(msgspec.Struct, frozen=True, tag="voters_changed", tag_field="record"):
+    """The voters from this record on. It counts from its append on, committed or not; see `cluster.voters`."""
+
+    voters: tuple[NodeIdentity, ...]
+    time_ns: int
+
+
 class NodeRegistered(msgspec.Struct, frozen=True, tag="node_registered", tag_field="record"):
     """A process of a node has started. The offset of this record is the broker epoch of the process."""
 
@@ -91,6 +98,7 @@ class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions_changed", t
 
 ClusterRecord = (
     ClusterCreated
+    | VotersChanged
     | NodeRegistered
     | NodeLeft
     | NodeFenced
@@ -176,6 +184,8 @@ class ClusterState:
         match record:
             case ClusterCreated():
                 self.cluster_id, self.voters = record.cluster_id, record.voters
+            case VotersChanged():
+                self.voters = record.voters
             case NodeRegistered():
                 self.nodes[record.node] = record, offset
                 self.fenced.pop(record.node, None)

@@ -11,6 +11,8 @@ What must stay true:
   its own durable end, and sends before its own sync.
 * Only a majority of all voters commits, and only together with a record of the leader's own term.
 * A voter is a node on its directory. Without its directory it follows as an observer.
+* Who votes is known from the own log, up to its end. A candidate counts by its own; others answer it whatever theirs
+  says, because they may not have the record that made it a voter.
 * Only followers cut their logs, where the leader's differs, and never what is committed.
 * A voter that hears its leader grants no votes (stickiness); a leader that no majority answers resigns (check quorum);
   a term begins only if a majority would vote (pre-vote). So a node that is cut off, in one direction or both, neither
@@ -34,6 +36,7 @@ from goqueue.cluster.messages import (
     VoteRequest,
 )
 from goqueue.cluster.raft_state import FollowerProgress, RaftState, majority_value
+from goqueue.cluster.voters import is_one_step
 
 _WINDOW_RECORDS = 10_000
 
@@ -100,6 +103,9 @@ class Raft(RaftState):
         self._unsynced_ns = now_ns if end < log.end else None
         if self.is_leader:
             self._commit_majority(now_ns)
+            if self.history.changed_at >= self.commit:  # it was held back
+                for peer in tuple(self.progress):
+                    self._push(peer, now_ns)
         elif self.leader is not None and self.leader != self.me and (confirmed := self._confirmed) > self._acked_end:
             self._acked_end = confirmed
             self._send(self.leader, Ack(self.term, confirmed, self._leader_sent_ns))
@@ -130,8 +136,6 @@ class Raft(RaftState):
             self._send(voter, request)
 
     def _on_vote_request(self, source: NodeIdentity, asked: VoteRequest, now_ns: int) -> None:
-        if self.role == "observer":
-            return
         if not asked.transfer and self._defends_leader(now_ns):
             self._send(source, VoteAnswer(self.term, granted=False, pre_vote=asked.pre_vote))
             return
@@ -192,12 +196,12 @@ class Raft(RaftState):
 
     # --- handing over ---
 
-    def transfer(self, now_ns: int) -> NodeIdentity | None:
-        """Hand over to the voter that is the furthest, once it has everything; return who that is."""
+    def transfer(self, now_ns: int, to: str = "") -> NodeIdentity | None:
+        """Hand over to a voter, or to the one that is the furthest, once it has everything; return who that is."""
         if not self.is_leader or not self.others:
             return None
         alive = now_ns - self.settings.election_ns
-        heard = [one for one in self.others if self.progress[one].heard_ns >= alive]
+        heard = [one for one in self.others if self.progress[one].heard_ns >= alive and to in ("", one.node)]
         target = max(heard, key=lambda one: self.progress[one].match, default=None)
         if target is not None:
             self._successor = target, now_ns + self.settings.election_ns
@@ -226,10 +230,29 @@ class Raft(RaftState):
 
     # --- replication: the leader ---
 
-    def appended(self, count: int, now_ns: int) -> None:
-        """The controller has appended so many records to its log, in one append."""
-        self._extend(self.log.end + count, (), now_ns)
-        for peer in self.progress:
+    def refuse_voters(self, voters: frozenset[NodeIdentity]) -> str | None:
+        """Return why the controller must not change the voters so now, or None."""
+        if not self.is_controller:
+            return f"node {self.me.node} is not the controller"
+        if self.history.changed_at >= self.commit:
+            return "the change before this one is not committed yet"
+        if not is_one_step(self.voters, voters) or self.me not in voters:
+            return "a change adds one voter or takes one out, and not the controller"
+        for new in voters - self.voters:
+            progress = self.progress.get(new)
+            if progress is None or progress.match < self.commit:
+                has = 0 if progress is None else progress.match
+                return f"node {new.node} has {has:,} of {self.commit:,} records of the cluster, and needs all first"
+        return None
+
+    def appended(self, count: int, now_ns: int, voters: frozenset[NodeIdentity] | None = None) -> None:
+        """The controller has appended so many records to its log, in one append.
+
+        With `voters` it is one record, which changes them; `refuse_voters` has allowed it.
+        """
+        rows = () if voters is None else ((self.log.end, tuple(sorted(voters))),)
+        self._extend(self.log.end + count, (), now_ns, rows)
+        for peer in tuple(self.progress):
             self._push(peer, now_ns)
 
     def add_observer(self, observer: NodeIdentity, now_ns: int) -> None:
@@ -251,17 +274,27 @@ class Raft(RaftState):
         for peer in self.progress:
             self._push(peer, now_ns, beat=True)
 
+    @property
+    def _sendable_end(self) -> int:
+        """Return up to where records may be sent: the leader keeps a change of the voters before others can have it.
+
+        Without it, a leader that has lost its unsynced end needs the vote of a node that knows that it has none.
+        """
+        changed = self.history.changed_at
+        return changed if changed >= self.log.durable_end else self.log.end
+
     def _push(self, peer: NodeIdentity, now_ns: int, *, beat: bool = False) -> None:
         """Send what the follower lacks, or at least a heartbeat if `beat`."""
         progress, log = self.progress[peer], self.log
         while True:
             base = end = progress.next
             if progress.is_streaming and base - progress.match < _WINDOW_RECORDS:
-                end = min(log.end, base + self.settings.batch_records)
+                end = max(base, min(self._sendable_end, base + self.settings.batch_records))
             if end == base and not beat:
                 return
-            rows = log.rows_between(base, end)
-            self._send(peer, Append(self.term, log.epoch_before(base), base, end, rows, self.commit, now_ns))
+            rows, voters = log.rows_between(base, end), self.history.between(base, end)
+            before = log.epoch_before(base)
+            self._send(peer, Append(self.term, before, base, end, rows, self.commit, now_ns, b"", voters))
             progress.next, beat = end, False
 
     def _on_ack(self, source: NodeIdentity, ack: Ack, now_ns: int) -> None:
@@ -305,7 +338,8 @@ class Raft(RaftState):
             self._follow(message.term, None, now_ns)
 
     def _commit_majority(self, now_ns: int) -> None:
-        ends = (self.log.durable_end, *(self.progress[one].match for one in self.others))
+        own = (self.log.durable_end,) if self.me in self.voters else ()
+        ends = (*own, *(self.progress[one].match for one in self.others))
         end = majority_value(ends, len(self.voters))
         if end > self.commit and self._is_of_own_term(end):
             self._commit_to(end)
@@ -317,7 +351,7 @@ class Raft(RaftState):
         if append.term < self.term:
             self._send(source, StaleTerm(self.term))
             return
-        if source not in self.voters or (self.is_leader and append.term == self.term):
+        if self.is_leader and append.term == self.term:
             return
         if append.term > self.term or self.leader != source or self.role not in ("follower", "observer"):
             self._follow(append.term, source, now_ns)
@@ -340,13 +374,13 @@ class Raft(RaftState):
         if append.base == log.end:
             if append.end > append.base:
                 self.effects.append(Store(append))
-                self._extend(append.end, append.epochs, now_ns)
+                self._extend(append.end, append.epochs, now_ns, append.voters)
             return append.end
         reached = min(append.end, log.end)
         rows = tuple(row for row in append.epochs if row[1] < reached)
         return reached if log.rows_between(append.base, reached) == rows else None
 
-    def _on_diverged(self, source: NodeIdentity, answer: Diverged) -> None:
+    def _on_diverged(self, source: NodeIdentity, answer: Diverged, now_ns: int) -> None:
         log = self.log
         if answer.term != self.term or source != self.leader:
             return
@@ -355,8 +389,10 @@ class Raft(RaftState):
         end = min(answer.end, log.end_of(answer.epoch)[1])
         if self.commit <= end < log.end:
             log.cut(end)
+            self.history.cut(end)
             self._acked_end = min(self._acked_end, end)
             self.effects.append(Truncate(end))
+            self._follow_history(now_ns)
             self._send(source, Conflict(self.term, log.last_epoch, log.end, self._leader_sent_ns))
 
     # --- messages ---
@@ -371,10 +407,10 @@ class Raft(RaftState):
             case Conflict():
                 self._on_conflict(source, message, now_ns)
             case Diverged():
-                self._on_diverged(source, message)
+                self._on_diverged(source, message, now_ns)
             case StaleTerm():
                 self._on_stale_term(source, message, now_ns)
-            case VoteRequest() if source in self.voters:
+            case VoteRequest():
                 self._on_vote_request(source, message, now_ns)
             case VoteAnswer() if source in self.voters:
                 self._on_vote_answer(source, message, now_ns)

@@ -15,6 +15,7 @@ from goqueue.cluster.messages import (
     Send,
     Vote,
 )
+from goqueue.cluster.voters import VoterHistory, VoterRow
 
 _MS = 1_000_000
 
@@ -61,7 +62,7 @@ class RaftState:
         self,
         settings: RaftSettings,
         me: NodeIdentity,
-        voters: frozenset[NodeIdentity],
+        voters: VoterHistory,
         vote: Vote,
         log: EpochIndex,
         chance: Callable[[], float],
@@ -70,8 +71,9 @@ class RaftState:
         """`chance` returns a random number from 0 to 1."""
         self.settings = settings
         self.me = me
-        self.voters = voters
-        self.others = tuple(sorted(voters - {me}))
+        self.history = voters
+        self.voters = voters.now
+        self.others = tuple(sorted(self.voters - {me}))
         self.observers: set[NodeIdentity] = set()
         self.vote = vote
         self.log = log
@@ -135,14 +137,17 @@ class RaftState:
 
     @property
     def _resting_role(self) -> Role:
-        return "follower" if self.me in self.voters else "observer"
+        """A voter that is taken out elects and leads until that is committed: only it may have the record."""
+        is_voter = self.me in self.voters or self.me in self.history.at(self.commit)
+        return "follower" if is_voter else "observer"
 
     def _has_majority(self, nodes: set[NodeIdentity]) -> bool:
         return len(nodes & self.voters) > len(self.voters) // 2
 
     def _quorum_heard_ns(self, now_ns: int) -> int:
         """Return when the newest messages were sent that a majority has answered."""
-        return majority_value((now_ns, *(self.progress[one].heard_ns for one in self.others)), len(self.voters))
+        own = (now_ns,) if self.me in self.voters else ()
+        return majority_value((*own, *(self.progress[one].heard_ns for one in self.others)), len(self.voters))
 
     @property
     def _confirmed(self) -> int:
@@ -180,15 +185,39 @@ class RaftState:
         effects: list[Effect] | list[Send] = self.effects if self._saved == self.vote else self._held
         effects.append(Send(to, message))
 
-    def _extend(self, end: int, rows: tuple[tuple[int, int], ...], now_ns: int) -> None:
+    def _extend(
+        self, end: int, rows: tuple[tuple[int, int], ...], now_ns: int, voter_rows: tuple[VoterRow, ...] = ()
+    ) -> None:
         if self._unsynced_ns is None:
             self._unsynced_ns = now_ns
         self.log.extend(end, rows)
+        if voter_rows:
+            self.history.extend(voter_rows)
+            self._follow_history(now_ns)
+
+    def _follow_history(self, now_ns: int) -> None:
+        """Let the voters be those of the log as it is now."""
+        voters = self.history.now
+        if voters == self.voters:
+            return
+        self.observers = (self.observers | self.voters) - voters - {self.me}
+        self.voters = voters
+        self.others = tuple(sorted(voters - {self.me}))
+        if self.is_leader:
+            for peer in self.others:
+                self.progress.setdefault(peer, FollowerProgress(self.log.end, 0))
+        elif self.role != self._resting_role:
+            self.role = self._resting_role
+            self._restart_timeout(now_ns)
+            self._announce()
 
     def _commit_to(self, end: int) -> None:
         if end > self.commit:
-            self.commit = end
+            is_voter, self.commit = self._resting_role == "follower", end
             self.effects.append(Committed(end))
+            if is_voter and self._resting_role == "observer":
+                self.role, self.leader, self.progress = "observer", None if self.is_leader else self.leader, {}
+                self._announce()
 
     def _set_leader(self, leader: NodeIdentity | None) -> None:
         if self.leader != leader:

@@ -53,8 +53,9 @@ def vote_missing(facts: BrokerFacts) -> FindingStream:
     for node in () if facts.cluster is None else facts.cluster.without_vote:
         yield Finding(
             node,
-            "the node is one of `cluster.peers` and has no vote: the cluster was formed with another data directory",
-            "restore the directory that the node had; until then the cluster survives one loss less",
+            "the node is one of `cluster.peers` and has no vote: its data directory is not the one that votes",
+            "restore the directory that it had, or if that is lost `goqueue-admin cluster replace-voter`;"
+            " until then the cluster survives one loss less",
         )
 
 

@@ -5,9 +5,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from goqueue.cluster.messages import Append
-from goqueue.cluster.metadata import ClusterCreated, NodeLeft, NodeRegistered, encode_cluster_record
+from goqueue.cluster.messages import Append, NodeIdentity
+from goqueue.cluster.metadata import ClusterCreated, NodeLeft, NodeRegistered, VotersChanged, encode_cluster_record
 from goqueue.runtime.cluster.cluster_log import CLUSTER_LOG, ClusterLog, check_append
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
@@ -156,3 +157,29 @@ def test_new_node_begins_with_an_empty_log(tmp_path: Path) -> None:
 
     assert again.store.logs[CLUSTER_LOG].next_offset == 0
     assert again.log.index.rows == []
+
+
+def test_voters_are_known_from_the_log_after_a_restart_and_after_a_cut(
+    node: Callable[[str], Node], tmp_path: Path
+) -> None:
+    three = tuple(NodeIdentity(f"n{number}", "d") for number in (1, 2, 3))
+    leader = node("a")
+    leader.lead(1)
+    leader.append("x")
+    for voters in (three[:2], three):
+        leader.log.append(encode_cluster_record(VotersChanged(voters, 0)))
+    leader.log.index.extend(4)
+    leader.store.flush()
+    rows = [(2, three[:2]), (3, three)]
+    assert leader.log.voter_rows() == rows
+    assert leader.log.log.next_offset == 4
+    sent = leader.sent(0, 4)
+    leader.store.close()
+
+    again = Node(tmp_path / "a", is_new=False)
+
+    assert again.log.voter_rows() == rows
+    assert check_append(sent) == "its voters are not those of its records"
+    assert check_append(replace(sent, voters=tuple(rows))) is None
+    again.log.truncate(3)
+    assert again.log.voter_rows() == rows[:1]

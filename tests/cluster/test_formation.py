@@ -55,7 +55,7 @@ def test_wiped_node_joins_without_a_vote() -> None:
 
     assert note is not None
     assert note.is_formed
-    assert not note.has_vote
+    assert note.me not in note.voters
 
 
 def test_formed_node_joins_no_other_cluster() -> None:

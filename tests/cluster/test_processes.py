@@ -63,7 +63,7 @@ def test_node_with_an_empty_directory_has_no_vote(tmp_path: Path) -> None:
         assert not nodes.state(wiped).has_vote
         for name in NAMES:
             assert nodes.node(name, wiped).role == "observer"
-            assert "another data directory" in (nodes.node(name, wiped).problem or "")
+            assert "its data directory is not the one that votes" in (nodes.node(name, wiped).problem or "")
             findings = ask(nodes.brokers[name].url, "GET", "/doctor").json["findings"]
             assert [one["subject"] for one in findings if one["code"] == "vote_missing"] == [wiped]
 

@@ -31,7 +31,7 @@ _STATUS: dict[type[GoQueueError], int] = {
         408: (errors.RequestTimedOut,),
         409: (
             errors.AlertsOff, errors.BackupCancelled, errors.BackupsBusy, errors.BackupsOff, errors.Behind,
-            errors.ClusterOff,
+            errors.ClusterChangeRefused, errors.ClusterOff,
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.ElectionRefused,
             errors.GenerationStale,
             errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.IsrChangeRefused,

@@ -13,7 +13,7 @@ from goqueue.runtime.cluster.cluster_node import ClusterNode
 
 NodeRole = Literal["controller", "voter", "observer"]
 ClusterHealth = Literal["ok", "degraded", "fail"]
-_NO_VOTE = "it has no vote: the cluster was formed with another data directory of it"
+_NO_VOTE = "it has no vote: its data directory is not the one that votes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ClusterFacts:
 def cluster_facts(member: ClusterNode) -> ClusterFacts:
     raft, note, state = member.raft, member.note, member.log.state
     controller = member.controller
-    voters = {one.node: one for one in note.voters}
+    voters = {one.node: one for one in member.voters}
     names = sorted({*member.membership.nodes, *voters, *state.nodes})
     nodes = tuple(_node(member, name, None if controller is None else controller.node) for name in names)
     electing = [one for one in nodes if one.role != "observer"]
@@ -98,7 +98,7 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
         term=0 if raft is None else raft.term,
         version=member.log.applied_end,
         log_end=member.log.log.next_offset,
-        has_vote=note.has_vote,
+        has_vote=note.me in member.voters,
         voters_max=len(voters) or len(member.settings.peers),
         voters_alive=sum(one.status == "alive" for one in electing),
         controller_changes=member.controller_changes,
@@ -156,7 +156,7 @@ def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
     registered = None if found is None else found[0]
     link = member.network.links.get(name)
     present = member.note.me if name == member.settings.node else None if link is None else link.hello.identity
-    voter = next((one for one in member.note.voters if one.node == name), None)
+    voter = next((one for one in member.voters if one.node == name), None)
     is_voter = voter is not None and present in (None, voter)
     if not member.note.is_formed:
         is_voter = name in member.settings.peers

@@ -10,7 +10,8 @@ from goqueue.broker.core.work import run_work
 from goqueue.broker.internal_topics import CLUSTER
 from goqueue.cluster.epoch_index import EpochIndex
 from goqueue.cluster.messages import Append
-from goqueue.cluster.metadata import ClusterState
+from goqueue.cluster.metadata import ClusterState, VotersChanged, decode_cluster_record
+from goqueue.cluster.voters import VoterRow
 from goqueue.errors import FrameInvalid
 from goqueue.limits import CLUSTER_RECENT_RECORDS, READ_BYTES_MAX
 from goqueue.storage import frame, scan
@@ -21,6 +22,8 @@ from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
 
 CLUSTER_LOG = log_name(CLUSTER, 0)
+_CHANGES_VOTERS = b'"voters_changed"'
+_RECORDS_AT_ONCE = 10_000
 
 
 class ClusterLog:
@@ -93,6 +96,14 @@ class ClusterLog:
             base = read.next_offset
         return b"".join(found) + (self.content(first, end) if end > first else b"")
 
+    def voter_rows(self) -> list[VoterRow]:
+        """Return the changes of the voters in the whole log, those that are not committed among them."""
+        rows, base, end = [], self.log.first_offset, self.log.next_offset
+        while base < end:
+            rows += voter_rows_in(self.content(base, min(end, base + _RECORDS_AT_ONCE)))
+            base += _RECORDS_AT_ONCE
+        return rows
+
     def apply_to(self, end: int) -> None:
         """Apply the records that were committed since."""
         if end > self.applied_end:
@@ -104,6 +115,15 @@ class ClusterLog:
 def messages_in(content: bytes) -> Iterator[frame.StoredMessage]:
     for position in frame.walk(content):
         yield frame.decode(content, position)
+
+
+def voter_rows_in(content: bytes) -> list[VoterRow]:
+    """Return the changes of the voters in some frames."""
+    if _CHANGES_VOTERS not in content:  # nearly always
+        return []
+    messages = [one for one in messages_in(content) if not one.flags & frame.CONTROL and _CHANGES_VOTERS in one.value]
+    records = [(one.offset, decode_cluster_record(one)) for one in messages]
+    return [(offset, record.voters) for offset, record in records if isinstance(record, VotersChanged)]
 
 
 def check_append(append: Append) -> str | None:
@@ -122,4 +142,6 @@ def check_append(append: Append) -> str | None:
         return "its times fall"
     if tuple(zip((one.epoch for one in began), starts, strict=True)) != tuple(map(tuple, append.epochs)):
         return "its epochs are not those of its epoch frames"
+    if tuple(voter_rows_in(append.content)) != append.voters:
+        return "its voters are not those of its records"
     return None

@@ -35,10 +35,11 @@ from goqueue.cluster.messages import (
     Truncate,
     VoteAnswer,
 )
-from goqueue.cluster.metadata import ClusterRecord, encode_cluster_record
+from goqueue.cluster.metadata import ClusterRecord, VotersChanged, encode_cluster_record
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping
 from goqueue.cluster.raft import Raft
+from goqueue.cluster.voters import VoterHistory
 from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import CLUSTER_EVENTS
@@ -195,9 +196,9 @@ class ClusterNode:
 
     def _open_raft(self) -> None:
         note, now = self.note, self.now()
-        vote, voters = self._notes.load_vote(), frozenset(note.voters)
+        vote, voters = self._notes.load_vote(), VoterHistory(note.voters, self.log.voter_rows())
         self.raft = Raft(self.settings.raft, note.me, voters, vote, self.log.index, secrets.SystemRandom().random, now)
-        if not note.has_vote:
+        if note.me not in self.raft.voters:
             _log.warning("node %s has no vote: the voters are others, or are on other directories", note.me.node)
         for link in self.network.links.values():
             self.raft.add_observer(link.hello.identity, now)
@@ -390,6 +391,10 @@ class ClusterNode:
     # --- records ---
 
     @property
+    def voters(self) -> frozenset[NodeIdentity]:
+        return frozenset(self.note.voters) if self.raft is None else self.raft.voters
+
+    @property
     def controller(self) -> NodeIdentity | None:
         """The leader of the cluster's log, as far as this node knows."""
         return None if self.raft is None else self.raft.leader
@@ -399,7 +404,8 @@ class ClusterNode:
         raft = self.raft
         assert raft is not None, "only an open office appends"
         if records:
-            raft.appended(self.log.append(b"".join(map(encode_cluster_record, records))), self.now())
+            voters = frozenset(records[0].voters) if isinstance(records[0], VotersChanged) else None
+            raft.appended(self.log.append(b"".join(map(encode_cluster_record, records))), self.now(), voters)
         answer = self._proposals.add(self.log.log.next_offset)
         self._proposals.commit(raft.commit)
         self.work()

@@ -18,7 +18,13 @@ from goqueue.broker.core.topic import TopicSpec
 from goqueue.broker.internal_topics import GROUP_SETTINGS, GROUPS
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller import Controller, ControllerSettings, Records
-from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
+from goqueue.cluster.controller_requests import (
+    ControllerAnswer,
+    ControllerRequest,
+    HandOver,
+    OperatorRequest,
+    RemoveNode,
+)
 from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.membership import Membership
 from goqueue.cluster.messages import NodeIdentity
@@ -29,6 +35,7 @@ from goqueue.errors import ControllerUnavailable
 from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS, GROUP_LOGS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.cluster.operator_changes import hand_over, remove_node, replace_voter
 from goqueue.runtime.cluster.peer_link import MessageHandler
 from goqueue.runtime.cluster.peer_network import PeerNetwork
 from goqueue.runtime.cluster.proposals import forget
@@ -61,6 +68,8 @@ class ControllingNode(Protocol):
     def wall_clock(self) -> int: ...
 
     def append(self, records: Sequence[ClusterRecord]) -> "asyncio.Future[int]": ...
+
+    def work(self) -> None: ...
 
 
 class ControllerRunner:
@@ -137,6 +146,8 @@ class ControllerRunner:
     async def decide(self, request: ControllerRequest) -> ControllerAnswer:
         """Answer a request when its records are committed."""
         controller = self.in_office()
+        if isinstance(request, OperatorRequest):
+            return ControllerAnswer(await self._operate(controller, request))
         if not self._has_topics:
             raise ControllerUnavailable(
                 "not all nodes of the cluster are registered with a version that shares topics",
@@ -147,6 +158,19 @@ class ControllerRunner:
         committed = self.append(controller.decide(request, self._member.wall_clock()))
         topic_id = topic_id or self._topic_id(request)
         return ControllerAnswer(await committed, topic_id)
+
+    async def _operate(self, controller: Controller, request: OperatorRequest) -> int:
+        member, raft = self._member, self._member.raft
+        assert raft is not None, "an open office has it"
+        if isinstance(request, HandOver):
+            hand_over(raft, request, member.now())
+            member.work()
+            return raft.commit
+        network, now_ns = member.network, member.wall_clock()
+        if isinstance(request, RemoveNode):
+            return await self.append(remove_node(raft, network, controller, request.node, now_ns))
+        peers = frozenset(member.settings.peers)
+        return await self.append(replace_voter(raft, network, peers, request.node, now_ns))
 
     def _topic_id(self, request: ControllerRequest) -> int:
         name = getattr(request, "name", "")

@@ -6,6 +6,7 @@ from typing import Any
 
 from goqueue.cluster.messages import Append, Diverged, NodeIdentity, VoteAnswer, VoteRequest
 from goqueue.cluster.raft import Raft
+from goqueue.cluster.voters import VoterHistory
 from tests.simulation.cluster.universe import Universe
 
 Plant = Callable[[Any, Universe], None]
@@ -32,7 +33,7 @@ def no_log_comparison_in_votes(patch: Any, _: Universe) -> None:
 
 def entries_of_old_terms_committed(patch: Any, universe: Universe) -> None:
     universe.settings = replace(universe.settings, batch_records=1)
-    universe.has_brief_leaders = True
+    universe.has_brief_leaders, universe.replaces_voters = True, False
     patch.setattr(Raft, "_is_of_own_term", lambda *_: True)
 
 
@@ -94,8 +95,8 @@ def epoch_before_an_append_not_compared(patch: Any, _: Universe) -> None:
 
 
 def cut_to_the_commit_instead_of_the_epoch(patch: Any, _: Universe) -> None:
-    def on_diverged(self: Raft, source: NodeIdentity, answer: Diverged) -> None:
-        original(self, source, Diverged(answer.term, answer.asked_epoch, answer.asked_end, 0, 0))
+    def on_diverged(self: Raft, source: NodeIdentity, answer: Diverged, now_ns: int) -> None:
+        original(self, source, Diverged(answer.term, answer.asked_epoch, answer.asked_end, 0, 0), now_ns)
 
     original = Raft._on_diverged
     patch.setattr(Raft, "_on_diverged", on_diverged)
@@ -104,10 +105,10 @@ def cut_to_the_commit_instead_of_the_epoch(patch: Any, _: Universe) -> None:
 def late_answer_cuts_what_was_confirmed(patch: Any, universe: Universe) -> None:
     universe.has_late_copies = universe.has_brief_leaders = True
 
-    def on_diverged(self: Raft, source: NodeIdentity, answer: Diverged) -> None:
+    def on_diverged(self: Raft, source: NodeIdentity, answer: Diverged, now_ns: int) -> None:
         log = self.log
         same = Diverged(answer.term, log.last_epoch, log.end, answer.epoch, answer.end)
-        original(self, source, same)
+        original(self, source, same, now_ns)
 
     original = Raft._on_diverged
     patch.setattr(Raft, "_on_diverged", on_diverged)
@@ -139,6 +140,16 @@ def restarted_leader_goes_on_in_its_term(patch: Any, _: Universe) -> None:
     patch.setattr(Raft, "__init__", init)
 
 
+def change_of_voters_not_reverted(patch: Any, universe: Universe) -> None:
+    universe.replaces_voters = True
+    patch.setattr(VoterHistory, "cut", lambda *_: None)
+
+
+def voters_changed_before_the_last_change_is_committed(patch: Any, universe: Universe) -> None:
+    universe.replaces_voters = universe.has_brief_leaders = True
+    patch.setattr(VoterHistory, "changed_at", property(lambda _: -1))
+
+
 CANARIES: tuple[Plant, ...] = (
     vote_not_saved,
     vote_answered_before_it_is_saved,
@@ -158,4 +169,6 @@ CANARIES: tuple[Plant, ...] = (
     wiped_disk_keeps_its_vote,
     answers_of_earlier_terms_counted,
     restarted_leader_goes_on_in_its_term,
+    change_of_voters_not_reverted,
+    voters_changed_before_the_last_change_is_committed,
 )

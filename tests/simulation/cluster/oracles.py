@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 class Entry(NamedTuple):
     epoch: int
     value: object
+    voters: tuple[NodeIdentity, ...] = ()
+    """Those from here on, if it changes them."""
 
 
 class Violated(AssertionError):
@@ -46,8 +48,15 @@ class Oracles:
             raise Violated(f"seed {universe.seed} at {universe.now / 1e9:.3f} s: {sentence}\n  {nodes}")
 
     @property
-    def majority(self) -> int:
-        return len(self.universe.voters) // 2 + 1
+    def voters(self) -> frozenset[NodeIdentity]:
+        """Return the voters by what is committed."""
+        return voters_in(self.universe, self.committed)
+
+    def possible_voters(self) -> set[frozenset[NodeIdentity]]:
+        """Return the voters by what is committed, and by what may be."""
+        known = len(self.committed)
+        rows = (one.voters for node in self.universe.nodes for one in node.entries[known:])
+        return {self.voters, *(frozenset(voters) for voters in rows if voters)}
 
     # --- elections ---
 
@@ -57,9 +66,12 @@ class Oracles:
             return
         first = self.leaders.setdefault(change.term, node.me)
         self.require(first == node.me, f"term {change.term} has two leaders, {first.node} and {node.me.node}")
-        self.require(node.me in self.universe.voters, f"{node.me} leads and has no vote")
-        electors = sum(self.saved.get((one, change.term)) == node.me for one in self.universe.voters)
-        self.require(electors >= self.majority, f"{node.me.node} leads term {change.term} without saved votes")
+        voters = voters_in(self.universe, node.entries)
+        assert node.raft is not None
+        had_vote = node.me in voters_in(self.universe, node.entries[: node.raft.commit])
+        self.require(node.me in voters or had_vote, f"{node.me} leads and has no vote")
+        electors = sum(self.saved.get((one, change.term)) == node.me for one in voters)
+        self.require(electors > len(voters) // 2, f"{node.me.node} leads term {change.term} without saved votes")
         for other in self.universe.up:
             is_earlier = other.raft is not None and other.raft.term < change.term
             has_lease = is_earlier and other.raft is not None and other.raft.has_lease(other.clock())
@@ -126,21 +138,23 @@ class Oracles:
             assert node.raft is not None
             self.committed_in += [node.raft.term] * (end - len(known))
             known += node.entries[len(known) : end]
-            self._check_durable(end)
+            self._check_durable(end, voters_in(self.universe, node.entries))
 
-    def _check_durable(self, end: int) -> None:
+    def _check_durable(self, end: int, voters: frozenset[NodeIdentity]) -> None:
         """Check that what was committed just now is on a majority, and that all who can be elected have it."""
-        voters = [node for node in self.universe.nodes if node.me in self.universe.voters]
+        universe = self.universe
         last = self.committed[end - 1]
-        having = [one for one in voters if one.durable_end >= end and one.entries[end - 1] == last]
-        wiped = len(self.universe.voters) - len(voters)  # they may have had it, and have no vote any more
-        self.require(len(having) + wiped >= self.majority, f"offset {end - 1} is committed and not on a majority")
-        for node in voters:
-            if node not in having:
+        having = {one.me for one in universe.nodes if one.durable_end >= end and one.entries[end - 1] == last}
+        wiped = voters - {one.me for one in universe.nodes}  # they may have had it, and have no vote any more
+        count = len(having & voters) + len(wiped)
+        self.require(count > len(voters) // 2, f"offset {end - 1} is committed and not on a majority")
+        for node in universe.nodes:
+            own = voters_in(universe, node.entries[: node.durable_end])
+            if node.me in own and node.me not in having:
                 position = _position(node)
-                electors = sum(position >= _position(one) for one in voters)
+                electors = sum(one.me in own and position >= _position(one) for one in universe.nodes)
                 self.require(
-                    electors < self.majority,
+                    electors <= len(own) // 2,
                     f"{node.me.node} lacks offset {end - 1} and can be elected after its commit",
                 )
 
@@ -156,8 +170,18 @@ class Oracles:
         since = universe.now - ELECTION * 5 // 2
         if node.paused_until > since or node.started_ns > since:
             return
-        heard = sum(one != node.me and node.heard.get(one, 0) > since for one in universe.voters)
-        self.require(heard + 1 >= self.majority, f"{node.me.node} leads and has heard no majority for 2.5 timeouts")
+        if raft.history.changed_at >= raft.commit:
+            return  # others than those that elected it
+        heard = sum(one != node.me and node.heard.get(one, 0) > since for one in raft.voters)
+        self.require(
+            heard + 1 > len(raft.voters) // 2, f"{node.me.node} leads and has heard no majority for 2.5 timeouts"
+        )
+
+
+def voters_in(universe: "Universe", entries: list[Entry]) -> frozenset[NodeIdentity]:
+    """Return the voters at the end of a log."""
+    found = next((one.voters for one in reversed(entries) if one.voters), None)
+    return universe.voters if found is None else frozenset(found)
 
 
 def _position(node: "SimulatedNode") -> tuple[int, int]:

@@ -76,12 +76,19 @@ def _cut(universe: Universe, node: SimulatedNode, *, everything: bool) -> None:
 
 
 def _may_wipe(universe: Universe, node: SimulatedNode) -> bool:
+    """Return whether all that is committed is left: voters that were replaced count as whole again."""
+    for one in universe.nodes:
+        one.has_wiped_disk &= one.me not in universe.oracles.voters
     wiped = sum(one.has_wiped_disk for one in universe.nodes)
-    return not node.has_wiped_disk and wiped < (len(universe.nodes) - 1) // 2
+    if node.has_wiped_disk or wiped >= (len(universe.nodes) - 1) // 2:
+        return False
+    left = {one.me for one in universe.nodes if one is not node}
+    return all(len(voters & left) > len(voters) // 2 for voters in universe.oracles.possible_voters())
 
 
 def settle(universe: Universe) -> None:
     """Let everything work again but the links that are cut."""
+    universe.is_peaceful = True
     universe.loss = universe.doubling = universe.late = 0.0
     universe.delay_ns = universe.sync_ns = 1 * MS
     for node in universe.nodes:
@@ -95,12 +102,15 @@ def stand_broken_links(universe: Universe) -> None:
     """Some links are cut, and a majority of voters is connected: it has one leader, who also stays after that."""
     random = universe.random
     names = [node.me.node for node in universe.nodes]
-    voters = [node.me.node for node in universe.nodes if node.me in universe.voters]
     universe.cut.clear()
+    if universe.replaces_voters:
+        settle_voters(universe)
+    universe.replaces_voters = False
+    voters = [node.me.node for node in universe.nodes if node.me in universe.oracles.voters]
     universe.is_quiet = random.random() < 0.5
     if universe.is_quiet:
         universe.run(5 * ELECTION)  # all logs are the same, so that anyone could be elected
-    connected = set(random.choice(list(combinations(voters, universe.oracles.majority))))
+    connected = set(random.choice(list(combinations(voters, len(universe.oracles.voters) // 2 + 1))))
     for sender in names:
         for receiver in names:
             if sender != receiver and not {sender, receiver} <= connected and random.random() < 0.6:
@@ -118,6 +128,18 @@ def stand_broken_links(universe: Universe) -> None:
         universe.cut.clear()
         universe.run(3 * ELECTION)
         _require_same_leader(universe, leader, term, "by nodes that came back")
+
+
+def settle_voters(universe: Universe) -> None:
+    """Each node has a vote again, and all logs say so."""
+
+    def has_settled() -> bool:
+        voters = frozenset(node.me for node in universe.nodes)
+        return universe.oracles.voters == voters and all(
+            node.raft is not None and node.raft.voters == voters for node in universe.nodes
+        )
+
+    universe.oracles.require(universe.run(30 * ELECTION, until=has_settled), "a lost voter is not replaced")
 
 
 def _require_same_leader(universe: Universe, leader: SimulatedNode, term: int, where: str) -> None:

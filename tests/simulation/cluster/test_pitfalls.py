@@ -7,8 +7,9 @@ from itertools import combinations, permutations
 
 import pytest
 
-from goqueue.cluster.messages import Send, VoteAnswer, VoteRequest
-from tests.simulation.cluster.plan import agree, restore_links, settle
+from goqueue.cluster.messages import NodeIdentity, Send, VoteAnswer, VoteRequest
+from goqueue.cluster.voters import is_one_step
+from tests.simulation.cluster.plan import agree, restore_links, settle, settle_voters
 from tests.simulation.cluster.universe import ELECTION, MS, SECOND, SimulatedNode, Universe
 
 LINKS = tuple(permutations(("n1", "n2", "n3"), 2))
@@ -300,3 +301,136 @@ def test_leader_whose_process_is_gone_is_replaced_within_a_quarter_of_the_timeou
         return any(one.raft is not None and one.raft.is_controller for one in universe.leaders())
 
     assert universe.run(ELECTION // 4, until=has_another)
+
+
+# --- changes of the voters (pitfall 22) ---
+
+
+def voters_of(node: SimulatedNode) -> set[str]:
+    assert node.raft is not None
+    return {one.directory for one in node.raft.voters}
+
+
+def replace_lost(universe: Universe) -> None:
+    """Let the controller replace voters whose disks were lost, until all nodes have a vote."""
+    universe.is_peaceful = universe.replaces_voters = True
+    universe.replace_voters()
+    settle_voters(universe)
+
+
+def test_lost_voter_is_replaced_and_then_another_one_may_be_lost() -> None:
+    universe, leader = cluster()
+    lost, other = others(universe, leader)
+    lost.wipe()
+    lost.start()
+    replace_lost(universe)
+    assert voters_of(other) == {"n1-1", "n2-1", "n3-1"} - {f"{lost.me.node}-1"} | {f"{lost.me.node}-2"}
+
+    other.crash()
+    committed = len(universe.oracles.committed)
+    universe.run(8 * ELECTION)
+
+    assert len(universe.oracles.committed) > committed
+
+
+def test_change_of_voters_that_was_not_committed_is_reverted_with_its_record() -> None:
+    universe, first = cluster()
+    isolate(universe, first)
+    assert first.raft is not None
+    assert first.change_voters(first.raft.voters - {others(universe, first)[0].me})
+    assert len(voters_of(first)) == 2, "it counts from its append on"
+
+    universe.run(6 * ELECTION)
+    converge(universe)
+
+    assert len(voters_of(first)) == 3
+    assert all(not entry.voters for entry in universe.oracles.committed)
+
+
+def test_change_of_voters_survives_the_crash_of_all_nodes_that_have_it() -> None:
+    universe, leader = cluster(5)
+    gone = others(universe, leader)[0]
+    assert leader.raft is not None
+    assert leader.change_voters(leader.raft.voters - {gone.me})
+    assert universe.run(4 * SECOND, until=lambda: universe.oracles.voters == leader.raft.voters)  # type: ignore[union-attr]
+    for node in universe.nodes:
+        node.crash()
+
+    converge(universe)
+
+    assert all(len(voters_of(node)) == 4 for node in universe.nodes)
+
+
+def test_removed_voter_neither_leads_nor_disturbs_when_it_returns_with_its_disk() -> None:
+    universe, leader = cluster()
+    gone = others(universe, leader)[0]
+    isolate(universe, gone)
+    assert leader.raft is not None
+    assert leader.change_voters(leader.raft.voters - {gone.me})
+    universe.run(6 * ELECTION)
+    term = leader.raft.term
+    assert leader.raft.is_controller
+    assert len(voters_of(gone)) == 3, "it does not know yet"
+
+    universe.cut.clear()
+    universe.introduce_observers()
+    universe.run(6 * ELECTION)
+
+    assert leader.raft.is_controller
+    assert leader.raft.term == term
+    assert gone.raft is not None
+    assert gone.raft.role == "observer"
+
+
+def test_second_change_waits_until_the_first_is_committed() -> None:
+    universe, leader = cluster(5)
+    first, second = (one.me for one in others(universe, leader)[:2])
+    isolate(universe, leader)
+    assert leader.raft is not None
+    assert leader.change_voters(leader.raft.voters - {first})
+
+    assert leader.raft.refuse_voters(leader.raft.voters - {second}) == "the change before this one is not committed yet"
+
+
+def test_new_leader_changes_no_voters_before_it_has_committed_a_record_of_its_term() -> None:
+    universe, first = cluster(5)
+    isolate(universe, first)
+    universe.run(6 * ELECTION, until=lambda: bool(others_leading(universe, first)))
+    (second,) = others_leading(universe, first)
+    assert second.raft is not None
+
+    assert second.raft.refuse_voters(second.raft.voters - {first.me}) == f"node {second.me.node} is not the controller"
+    universe.run(ELECTION)
+    assert second.change_voters(second.raft.voters - {first.me})
+
+
+def others_leading(universe: Universe, node: SimulatedNode) -> list[SimulatedNode]:
+    return [one for one in universe.leaders() if one is not node]
+
+
+def test_node_that_lacks_records_gets_no_vote() -> None:
+    universe, leader = cluster()
+    lost = others(universe, leader)[0]
+    lost.wipe()
+    lost.start()
+    assert leader.raft is not None
+    assert leader.change_voters({one for one in leader.raft.voters if one.node != lost.me.node})  # type: ignore[arg-type]
+    universe.run(2 * SECOND)
+
+    refusal = leader.raft.refuse_voters(leader.raft.voters | {lost.me})
+
+    assert refusal is not None
+    assert refusal.startswith(f"node {lost.me.node} has 0 of ")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_majorities_before_and_after_one_change_have_a_node_in_common(count: int) -> None:
+    nodes = [NodeIdentity(f"n{number}", "d") for number in range(count + 1)]
+    before = frozenset(nodes[:count])
+    steps = [before | {nodes[count]}, *(before - {one} for one in before)]
+    assert not is_one_step(before, before - {nodes[0]} | {NodeIdentity("n0", "another directory")})
+    for after in steps:
+        assert is_one_step(before, after) == bool(after)
+        for one in combinations(sorted(before), len(before) // 2 + 1):
+            for other in combinations(sorted(after), len(after) // 2 + 1):
+                assert set(one) & set(other)

@@ -19,6 +19,7 @@ def universe_of(seed: int) -> Universe:
     universe = Universe(seed, 3 if seed % 2 else 5)
     universe.has_brief_leaders = seed % 5 == 4
     universe.has_late_copies = seed % 7 == 6
+    universe.replaces_voters = seed % 3 == 2
     return universe
 
 

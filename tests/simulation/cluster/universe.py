@@ -7,6 +7,7 @@ disk is replaced by an empty one, on a minority of the nodes.
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -26,6 +27,7 @@ from goqueue.cluster.messages import (
 )
 from goqueue.cluster.raft import Raft
 from goqueue.cluster.raft_state import RaftSettings
+from goqueue.cluster.voters import VoterHistory
 from tests.simulation.cluster.oracles import Entry, Oracles
 
 MS = 1_000_000
@@ -51,6 +53,7 @@ class SimulatedNode:
         self.rate = universe.random.uniform(0.95, 1.05)
         self.heard: dict[NodeIdentity, int] = {}
         self.has_wiped_disk = False
+        self.disks = 1
         self.stalled_until = 0
         self._armed = _NEVER
         self._is_syncing = False
@@ -71,9 +74,9 @@ class SimulatedNode:
                 rows.append((entry.epoch, offset))
         self.durable_end = len(self.entries)
         index = EpochIndex(rows, self.durable_end)
-        self.raft = Raft(
-            universe.settings, self.me, universe.voters, self.saved, index, universe.random.random, self.clock()
-        )
+        changes = [(offset, entry.voters) for offset, entry in enumerate(self.entries) if entry.voters]
+        voters = VoterHistory(universe.voters, changes)
+        self.raft = Raft(universe.settings, self.me, voters, self.saved, index, universe.random.random, self.clock())
         self._arm()
 
     def crash(self) -> None:
@@ -89,7 +92,8 @@ class SimulatedNode:
         self.has_wiped_disk = True
         self.entries, self.durable_end, self.saved = [], 0, Vote(0)
         if not self.universe.keeps_identity_of_wiped:
-            self.me = NodeIdentity(self.me.node, f"{self.me.node}-2")
+            self.disks += 1
+            self.me = NodeIdentity(self.me.node, f"{self.me.node}-{self.disks}")
 
     def clock(self) -> int:
         return self.offset + round(self.universe.now * self.rate)
@@ -162,6 +166,15 @@ class SimulatedNode:
         assert self.raft is not None
         self._append((Entry(self.raft.term, value),))
         self.call(self.raft.appended, 1)
+
+    def change_voters(self, voters: frozenset[NodeIdentity]) -> bool:
+        """Change the voters if the core allows it."""
+        assert self.raft is not None
+        if self.raft.refuse_voters(voters) is not None:
+            return False
+        self._append((Entry(self.raft.term, 0, tuple(sorted(voters))),))
+        self.call(partial(self.raft.appended, voters=voters), 1)
+        return True
 
     def _append(self, entries: tuple[Entry, ...]) -> None:
         for entry in entries:
@@ -241,12 +254,17 @@ class Universe:
         self._arrivals: dict[tuple[str, str], int] = {}
         self.is_quiet = False
         """Nothing is proposed."""
+        self.is_peaceful = False
+        """No operator makes mistakes any more."""
+        self.replaces_voters = False
+        """Voters whose disks were lost are replaced, and others are taken out and added again."""
         self.delay_ns = 2 * MS
         self.sync_ns = 1 * MS
         self.cut: set[tuple[str, str]] = set()
         """Links on which nothing arrives, by sender and receiver."""
         self.nodes = [self.node_type(self, f"n{number}") for number in range(1, count + 1)]
         self.voters = frozenset(node.me for node in self.nodes)
+        """Those of the formation."""
         self.oracles = Oracles(self)
         self._value = 0
 
@@ -254,6 +272,8 @@ class Universe:
         for node in self.nodes:
             node.start()
         self.at(0, self._propose)
+        if self.replaces_voters:
+            self.at(0, self.replace_voters)
 
     def at(self, when: int, function: Callable[..., None], *arguments: Any) -> None:
         self._number += 1
@@ -275,7 +295,7 @@ class Universe:
             content = tuple(sender.entries[message.base : message.end])
             message = Append(
                 message.term, message.prev_epoch, message.base, message.end, message.epochs, message.commit,
-                message.sent_ns, content,  # type: ignore[arg-type]
+                message.sent_ns, content, message.voters,  # type: ignore[arg-type]
             )  # fmt: skip
         random = self.random
         if (sender.me.node, to.node) in self.cut or random.random() < self.loss:
@@ -303,6 +323,21 @@ class Universe:
                 node.propose(self._value)
         self.at(self.now + round(self.random.expovariate(1) * 200 * MS), self._propose)
 
+    def replace_voters(self) -> None:
+        """Take a voter out, at best one whose disk was lost, or add a node that has no vote."""
+        for node in self.up if self.replaces_voters else ():
+            if node.raft is not None and node.raft.is_controller and self.now >= node.paused_until:
+                voters, present = node.raft.voters, {one.me for one in self.nodes}
+                gone, new = sorted(voters - present), sorted(present - voters)
+                if not self.is_peaceful and len(voters) > 1 and (not new or self.random.random() < 0.4):
+                    gone = gone or [self.random.choice(sorted(voters - {node.me}))]
+                if gone:
+                    node.change_voters(voters - {gone[0]})
+                elif new:
+                    node.change_voters(voters | {new[0]})
+        self.introduce_observers()
+        self.at(self.now + round(self.random.expovariate(1) * 300 * MS), self.replace_voters)
+
     @property
     def up(self) -> list[SimulatedNode]:
         return [node for node in self.nodes if node.raft is not None]
@@ -313,7 +348,6 @@ class Universe:
     def introduce_observers(self) -> None:
         """Let leaders know the nodes without a vote that are there, as their connections do."""
         for node in self.nodes:
-            if node.me not in self.voters:
-                for other in self.up:
-                    if other is not node and other.raft is not None:
-                        other.call(other.raft.add_observer, node.me)
+            for other in self.up:
+                if other is not node and other.raft is not None and node.me not in other.raft.voters:
+                    other.call(other.raft.add_observer, node.me)
