@@ -181,6 +181,30 @@ def test_producers_are_known_to_the_next_leader(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_producers_that_a_late_publish_loaded_at_a_follower_are_not_saved(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        follower = cluster.nodes["n2"]
+        await follower.runtime.load_producers(follower.partition)
+        sent = batch(producer=7, sequence=0, values=(b"a", b"b"))
+        answer = await (await leader.runtime.publish(leader.partition, bytearray(sent), 1000))
+        await cluster.until_alike()
+        follower.partition.log.roll()
+        await cluster.until(lambda: len(follower.partition.log.sealed()) == 1)
+        await follower.runtime.perform(
+            maintain_partition(follower.partition, TopicSettings(), follower.runtime.disk, 0)
+        )
+        await cluster.stop("n1")
+        leader = cluster.lead("n2", isr=("n2", "n3"))
+        await cluster.until_settled("n2")
+        again = await (await leader.runtime.publish(leader.partition, bytearray(sent), 1000))
+
+        assert (again.duplicate, again.pieces) == (True, answer.pieces)
+
+    run(tmp_path, scenario)
+
+
 def batch(producer: int, sequence: int, values: tuple[bytes, ...]) -> bytes:
     mark = ProducerMark(producer, 0, sequence, len(values))
     first = frame.encode(values[0], None, frame.encode_headers([(PRODUCER_HEADER, mark.encode())]))

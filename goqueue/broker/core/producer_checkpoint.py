@@ -20,6 +20,13 @@ from goqueue.storage.replica_reads import locate_stored
 
 def load_producers(partition: Partition, disk: Disk) -> Work[None]:
     """After a start, and before a replica leads: restore the producers from their checkpoint and the log behind it."""
+    producers = yield from _read_producers(partition, disk)
+    if partition.producers is None:
+        partition.producers = producers
+
+
+def _read_producers(partition: Partition, disk: Disk) -> Work[ProducerTable]:
+    """Return the producers of everything in the log; nothing is appended between the last look and the return."""
     note = yield partial(_read_note, disk, _path(partition))
     is_whole = _shows_all(partition, partition.log_end)
     producers, offset = ProducerTable(is_complete=is_whole), partition.earliest
@@ -29,8 +36,18 @@ def load_producers(partition: Partition, disk: Disk) -> Work[None]:
     while offset < (end := partition.log_end):
         yield from _replay(partition, producers, offset, end, {})
         offset = end
-    if partition.producers is None:
-        partition.producers = producers
+    return producers
+
+
+def save_followed_producers(partition: Partition, disk: Disk) -> Work[None]:
+    """Write the producer checkpoint of a replica that another node leads.
+
+    Its table of producers, if it has one, does not follow the log: a publish has loaded it that came too late.
+    """
+    producers = yield from _read_producers(partition, disk)
+    end = partition.durable_end
+    yield _written(partition, disk, end, producers)
+    partition.producers_saved = end
 
 
 def save_producers(partition: Partition, disk: Disk, *, even_none: bool = False) -> Work[None]:

@@ -13,7 +13,7 @@ from functools import partial
 from goqueue.broker.core.epochs import save_epochs
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
+from goqueue.broker.core.producer_checkpoint import load_producers, save_followed_producers, save_producers
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.work import Promise, Work
 from goqueue.clock import NANOSECONDS, Clock
@@ -169,10 +169,12 @@ def maintain_partition(
     log, role = partition.log, partition.leadership
     if log.job is not None or not is_usable(log):
         return
-    if role is not None and not role.is_leading:
-        yield from _save_followed_producers(partition, disk)
+    is_followed = role is not None and not role.is_leading
+    if is_followed:
+        yield from save_compacted_producers(partition, disk)
     with suppress(GoQueueError):  # a full disk needs the space that retention frees
-        yield from save_producers(partition, disk)
+        if not is_followed:
+            yield from save_producers(partition, disk)
         yield from save_epochs(log, disk)
         if not is_internal(partition.topic):
             yield from partition.lanes.store(disk)
@@ -242,15 +244,6 @@ def _follow_start(partition: Partition, disk: Disk, start: int) -> Work[None]:
         job.apply()
 
 
-def _save_followed_producers(partition: Partition, disk: Disk) -> Work[None]:
-    """Save the producers of a replica when a segment is complete, before retention or compaction removes marks."""
-    if partition.producers_saved < _sealed_end(partition.log):
-        yield from load_producers(partition, disk)
-        yield from save_producers(partition, disk, even_none=True)
-        if partition.leadership is not None and not partition.leadership.is_leading:
-            partition.producers = None  # its leader goes on
-
-
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
     size_before: int
@@ -293,8 +286,11 @@ def _compact_sealed(partition: Partition, disk: Disk, now_ns: int) -> Work[int]:
 
 
 def save_compacted_producers(partition: Partition, disk: Disk) -> Work[None]:
-    """Save all producers whose marks a compaction may remove, also those that arrive meanwhile."""
+    """Save all producers whose marks retention or compaction may remove, also those that arrive meanwhile."""
     while partition.producers_saved < _sealed_end(partition.log):
+        if partition.leadership is not None and not partition.leadership.is_leading:
+            yield from save_followed_producers(partition, disk)
+            continue
         if partition.producers is None:
             yield from load_producers(partition, disk)
         yield from save_producers(partition, disk, even_none=True)
