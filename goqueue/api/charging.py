@@ -94,11 +94,12 @@ def _publish(call: ApiCall, meter: TenantMeter, work: Work) -> Awaitable[Any]:
 
 async def _charged_publish(call: ApiCall, meter: TenantMeter, work: Work) -> PublishResponse:
     query: PublishQuery = call.query
-    size, stored, body = call.request.size, 0.0, call.body
-    if body is None:
-        await walk_frames(call, meter)
+    size, stored, body = call.request.weight or call.request.size, 0.0, call.body
+    is_large = size > meter.message_bytes_unchecked or meter.bounds_delays
+    if body is None and (is_large or meter.counts_publishes):
+        await walk_frames(call)
     try:
-        if meter.checks_messages:
+        if is_large:
             check_messages(call, meter)
         messages = len(body.messages) if body is not None else count_frames(call)
         if query.begin:

@@ -125,12 +125,9 @@ def admit_delay(call: ApiCall, meter: TenantMeter) -> None:
         meter.admit(kinds.DELAY_HOURS, 0, max(0, -(-longest_ns // _HOUR_NS)))
 
 
-async def walk_frames(call: ApiCall, meter: TenantMeter) -> None:
-    """Find the messages in a request with frames, if a quota is about them. They are not looked for again."""
-    size = call.request.size
-    if not meter.has_limit(kinds.PUBLISH_RATE) and size <= meter.message_bytes_unchecked and not meter.bounds_delays:
-        return
-    if size > _WALKED_AT_ONCE:
+async def walk_frames(call: ApiCall) -> None:
+    """Find the messages in a request with frames. They are not looked for again."""
+    if len(call.request.body) > _WALKED_AT_ONCE:
         call.walked = await run_on_thread(_walk, call.request.body)
     else:
         call.walked = _walk(call.request.body)
@@ -138,7 +135,7 @@ async def walk_frames(call: ApiCall, meter: TenantMeter) -> None:
 
 def count_frames(call: ApiCall) -> int:
     """Count the messages of a request with frames, as far as they were looked for."""
-    return sum(map(len, (call.walked or {}).values()))
+    return sum([len(one.positions) for one in (call.walked or {}).values()])
 
 
 def _messages(call: ApiCall) -> list[OutgoingMessage]:

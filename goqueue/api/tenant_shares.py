@@ -16,12 +16,20 @@ class TenantShares:
         self._gate = gate
         self._meters = meters
         self._turn = turn
+        self._known: dict[str, TenantShare] = {}
+        meters.tenants.on_change.subscribe(self._known.clear)
 
     def __call__(self, request: HttpRequest) -> TenantShare | None:
         """Return the share of the tenant of a request; None if it has none."""
         tenant = self._tenant_of(request) if request.world is None else request.world.names.tenant
+        return self._known.get(tenant) or self._find(tenant)
+
+    def _find(self, tenant: str) -> TenantShare | None:
         meter = self._meters.of(tenant) if tenant else None
-        return None if meter is None else TenantShare(meter.memory, self._turn.of(meter.tenant))
+        if meter is None:
+            return None
+        share = self._known[tenant] = TenantShare(meter.memory, self._turn.of(tenant))
+        return share
 
     def _tenant_of(self, request: HttpRequest) -> str:
         gate, named = self._gate, request.headers.get(TENANT, "")

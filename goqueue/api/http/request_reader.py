@@ -63,6 +63,7 @@ class RequestReader:
         "_replaying",
         "_request",
         "_server",
+        "_slice_bytes",
         "_step_bytes",
         "_url",
         "certificate",
@@ -84,6 +85,7 @@ class RequestReader:
         """Of the client; set before the first byte."""
         self._parser = HttpRequestParser(self)
         self._replaying = False
+        self._slice_bytes = HTTP_SLICE_BYTES
         self._gathered_bytes = 0
         self._forget_request()
         self._begin(0)
@@ -99,7 +101,7 @@ class RequestReader:
         """Return how many bytes to feed next: a slice, or all if they can only be body."""
         if self.phase is BODY and self._length - len(self._body) >= available:
             return available
-        return min(available, HTTP_SLICE_BYTES)
+        return min(available, self._slice_bytes)
 
     def feed(self, data: bytes | memoryview, now_ns: int) -> None:
         """Parse the next bytes, as many as `next_size` returned. Not in the phase ENDED."""

@@ -47,9 +47,7 @@ class TenantRequestReader(RequestReader):
         self._shares: dict[int, tuple[TenantShare, int]] = {}
         """Room of complete requests, by their identity."""
         super().__init__(server, peer)
-
-    def next_size(self, available: int) -> int:
-        return min(super().next_size(available), available if self.phase is ReadPhase.BODY else TENANT_SLICE_BYTES)
+        self._slice_bytes = TENANT_SLICE_BYTES
 
     def release(self, request: HttpRequest) -> None:
         """Give back the room of a request that is answered, or whose client has left."""

@@ -70,7 +70,10 @@ class AppendMeter:
             pending.pop()
         if not pending:
             self._busy.add(self)
-        pending.append((appended.next_offset, *_count(frames)))
+        if frames.buffer[int(frames.positions[0]) + frame.AT_FLAGS] & frame.CONTROL:
+            pending.append((appended.next_offset, 0, 0))  # control records are appended without messages
+        else:
+            pending.append((appended.next_offset, len(frames.positions), int(frames.end)))
         if len(pending) > _PENDING_MAX:
             self._settle()
 
@@ -94,11 +97,5 @@ class AppendMeter:
 
 def _count(frames: Frames) -> tuple[int, int]:
     """Return how many messages these are, and their bytes."""
-    if len(frames) == 1:  # for which arrays take ten times as long
-        is_control = frames.buffer[int(frames.positions[0]) + frame.AT_FLAGS] & frame.CONTROL
-        return (0, 0) if is_control else (1, int(frames.end))
-    flags = frames.buffer[frames.positions + frame.AT_FLAGS]
-    if not np.bitwise_or.reduce(flags) & frame.CONTROL:  # as in most appends, each of which is counted
-        return len(frames), int(frames.end)
-    control = (flags & frame.CONTROL) != 0
+    control = (frames.buffer[frames.positions + frame.AT_FLAGS] & frame.CONTROL) != 0
     return int(np.count_nonzero(~control)), int(frames.lengths[~control].sum())

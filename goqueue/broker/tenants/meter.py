@@ -105,6 +105,8 @@ class TenantMeter:
         self.limits_consume = any(one is not None and one.hard is not None for one in self._consume)
         """True if what polls and reads hand out is limited."""
         self._is_publish_limited = self._publish != (None, None)
+        self.counts_publishes = self._publish[0] is not None
+        """True if the number of published messages is limited."""
         self.bounds_in_flight = self._in_flight_max is not None or self.has_limit(kinds.IN_FLIGHT_BYTES)
         """True if a publish has to be finished also when it was stored."""
         self.message_bytes_unchecked = quotas.limits.get(kinds.MESSAGE_BYTES, inf)
@@ -129,7 +131,8 @@ class TenantMeter:
 
     def charge_publish(self, messages: int, size: int) -> None:
         """Charge a batch before it is appended, or raise QuotaExceeded and charge nothing."""
-        self.end_grant()
+        if self.grant.messages or self.grant.size:
+            self.end_grant()
         storage_max, stored = self._storage_max, self._stored_bytes + self._accepted_bytes + size
         if storage_max is not None and (stored > storage_max or self._is_full):
             raise self._full(size)

@@ -210,9 +210,9 @@ class Life:
         self.running.flush()
 
     def mark(self, chance: Random) -> None:
-        """Append a control record and a message at once."""
-        content = frame.encode(b"x", b"k", flags=frame.CONTROL) + frame.encode(b"message")
-        self.partition(chance).append(scan.check_batch(bytearray(content)), lambda _: None)
+        """Append a control record, and a message after it."""
+        for content in (frame.encode(b"x", b"k", flags=frame.CONTROL), frame.encode(b"message")):
+            self.partition(chance).append(scan.check_batch(bytearray(content)), lambda _: None)
 
     def pass_time(self, chance: Random) -> None:
         self.running.clock.advance(chance.randint(600, 9000))
