@@ -55,9 +55,12 @@ class TenantBroker(GoQueue):
 
 
 @contextmanager
-def pair(bench: Bench, *, has_keys: bool = False) -> Iterator[tuple[TenantBroker, TenantBroker]]:
-    """Run a broker without tenants, and one with."""
-    brokers = [TenantBroker(has_tenants=has_tenants, has_keys=has_keys) for has_tenants in (False, True)]
+def pair(
+    bench: Bench, *, has_keys: bool = False, has_tenants_first: bool = False
+) -> Iterator[tuple[TenantBroker, TenantBroker]]:
+    """Run a broker without tenants, and one with, or in the other order."""
+    ways = (has_tenants_first, not has_tenants_first)
+    brokers = [TenantBroker(has_tenants=has_tenants, has_keys=has_keys) for has_tenants in ways]
     with ExitStack() as stack:
         for broker in brokers:
             room = bench.room()

@@ -1,5 +1,6 @@
 """Publishes in a tenant with quotas, and the same without tenants."""
 
+import statistics
 from collections.abc import Iterator
 
 from benchmarks.harness.suite import Bench, Figure, Sample, at_most, measurement
@@ -34,14 +35,22 @@ def bulk(bench: Bench) -> Iterator[Sample]:
 
 
 def _compared(bench: Bench, job: Job, *, has_keys: bool = False) -> Iterator[Sample]:
-    with pair(bench, has_keys=has_keys) as brokers:
+    """Compare two new pairs for each sample, one in each order: of two equal brokers, the second spends 4 % less."""
+    while True:
+        ways = [_measured(bench, job, has_keys=has_keys, has_tenants_first=first) for first in (False, True)]
+        without, within, share = (statistics.mean(values) for values in zip(*ways, strict=True))
+        yield within, without, 100 * (share - 1)
+
+
+def _measured(bench: Bench, job: Job, *, has_keys: bool, has_tenants_first: bool) -> tuple[float, float, float]:
+    """Return the processor time of requests without tenants and with, and by how much the second is greater."""
+    with pair(bench, has_keys=has_keys, has_tenants_first=has_tenants_first) as brokers:
         for broker in brokers:
             name = f"{TENANT}.{TOPIC}" if broker.has_tenants else TOPIC
             if broker.has_tenants:
                 broker.client.create_tenant(TENANT)
                 broker.client.change_tenant_quotas(TENANT, RATES_HIGH)
             broker.create(name, 1)
-        targets = [Target(one.port, one.server.pid, one.header()) for one in brokers]
-        while True:
-            without, within, more = measure(job, targets)
-            yield within, without, more
+        first, second, more = measure(job, [Target(one.port, one.server.pid, one.header()) for one in brokers])
+    share = 1 + more / 100
+    return (second, first, 1 / share) if has_tenants_first else (first, second, share)
