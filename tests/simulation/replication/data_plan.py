@@ -108,10 +108,16 @@ def fail_disk(_: DataUniverse, node: DataNode) -> None:
     node.has_failing_disk = True
 
 
-def stop(_: DataUniverse, node: DataNode) -> None:
+def stop(universe: DataUniverse, node: DataNode) -> None:
+    life = node.life
+
+    def end() -> None:
+        if node.life == life:
+            node.crash()
+
     if node.raft is not None:
         node.stop()
-        node.later(STOP_NS, node.crash)
+        universe.at(universe.now + STOP_NS, end)
 
 
 def reboot_stalled(universe: DataUniverse, node: DataNode) -> None:
@@ -198,9 +204,6 @@ def recover(universe: DataUniverse) -> None:
         if node.raft is not None and any(disk.is_fenced for disk in node.logs.values()):
             node.crash()  # as an operator does: a fenced log needs a new process
         node.has_failing_disk = False
-    for _ in range(3):  # a pause may have held back the end of a process
-        settle(universe)
-        universe.run(STOP_NS)
     settle(universe)
     acknowledged = universe.data_oracles.acknowledged
     universe.run(4 * ELECTION)
