@@ -203,8 +203,12 @@ def test_certificate_or_its_key_that_expires_first_decides() -> None:
     principal = authorizer.authenticate_certificate(ClientCertificate(("DNS:x", "DNS:a"), 3_000))
     assert (principal.name, principal.valid_until_ns) == ("key:a", 2_000)
     assert authorizer.authenticate_certificate(ClientCertificate(("URI:b", "DNS:a"), 1_500)).name == "key:b"
+    heard: list[int] = []
+    authorizer.on_forget.subscribe(lambda: heard.append(now_ns))
+    authorizer.forget_expired()
     now_ns = 1_500
     authorizer.forget_expired()
+    assert heard == [1_500], "what was decided for its owner is forgotten as well"
     with pytest.raises(Unauthenticated, match="expired"):
         authorizer.authenticate_certificate(ClientCertificate(("URI:b", "DNS:a"), 1_500))
     with pytest.raises(Unauthenticated, match="has no URI, email or DNS name"):
