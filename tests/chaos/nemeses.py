@@ -68,6 +68,17 @@ class StopOne(KillOne):
         self.cluster.stop(*self.chosen)
 
 
+class Wipe(KillOne):
+    """A node loses its disk and starts with an empty one. Only one of a cluster does; otherwise it is just killed."""
+
+    def begin(self) -> None:
+        if self.cluster.wiped:
+            super().begin()
+            return
+        self.chosen = (self.choose(),)
+        self.cluster.wipe(*self.chosen)
+
+
 class KillAll(Nemesis):
     """SIGKILL of all at once; they come back in any order."""
 
@@ -266,11 +277,27 @@ class FailingDisk(_DiskFault):
         self.cluster.nodes[name].fail_syncs()
 
 
+class ClockJump(Nemesis):
+    """The wall clock of one node jumps by up to an hour, and back."""
+
+    needs_devices = True
+
+    def begin(self) -> None:
+        self.chosen = (self.choose(),)
+        for name in self.chosen:
+            self.cluster.nodes[name].shift_clock(self.chance.choice((-3600.0, -5.0, 5.0, 3600.0)))
+
+    def end(self) -> None:
+        for name in self.chosen:
+            self.cluster.nodes[name].shift_clock(0)
+
+
 NEMESES: dict[str, type[Nemesis]] = {
     "kill": KillOne,
     "stop": StopOne,
     "kill-all": KillAll,
     "kill-staggered": KillStaggered,
+    "wipe": Wipe,
     "pause": Pause,
     "pause-majority": PauseMajority,
     "isolate": Isolate,
@@ -284,6 +311,7 @@ NEMESES: dict[str, type[Nemesis]] = {
     "full-disk": FullDisk,
     "slow-disk": SlowDisk,
     "failing-disk": FailingDisk,
+    "clock": ClockJump,
 }
 
 

@@ -3,6 +3,7 @@
 Nodes and clients reach each other over relays alone. All ports stay the same, however often a process starts.
 """
 
+import shutil
 import socket
 import threading
 from collections.abc import Iterable
@@ -12,10 +13,12 @@ from random import Random
 from signal import SIGCONT, SIGSTOP
 from typing import Self
 
+from goqueue.clock import NANOSECONDS
 from goqueue.testing.disk import Keep
 from tests.chaos.relay import LoopThread, Network
 from tests.cluster.processes import SECRET
 from tests.crash.device import Device
+from tests.crash.power_process import AHEAD
 from tests.processes import Served
 
 CLIENT = "client"
@@ -94,6 +97,12 @@ class ChaosNode:
         else:
             self._device.process_ended()
 
+    def wipe(self) -> None:
+        """Kill the process, and give it an empty disk."""
+        self.end()
+        shutil.rmtree(self.data)
+        self._device = None if self._device is None else Device(self.data, self._journal, f"{self.name} again")
+
     def stop(self) -> int:
         """Stop it as an operator does; return its exit code."""
         assert self.served is not None
@@ -124,6 +133,11 @@ class ChaosNode:
     def fail_syncs(self) -> None:
         self._fault("failing").touch()
 
+    def shift_clock(self, seconds: float) -> None:
+        """Set the wall clock ahead, or back."""
+        with self._fault("clock").open("r+b") as file:
+            file.write(AHEAD.pack(round(seconds * NANOSECONDS)))
+
     def mend_disk(self) -> None:
         for kind in ("full", "slow", "failing"):
             self._fault(kind).unlink(missing_ok=True)
@@ -151,6 +165,8 @@ class ChaosCluster:
         self._ports = _KeptPorts(self._stack)
         self.addresses: dict[str, str] = {}
         """Where clients reach the nodes."""
+        self.wiped: list[str] = []
+        """Nodes that got an empty disk: they have no vote any more."""
         (path / "secret").write_text(SECRET)
         self._build(words, seed, has_devices)
 
@@ -219,6 +235,11 @@ class ChaosCluster:
             self.network.set_up(name, is_up=False)
         for name in names:
             self.nodes[name].end(loses_power=loses_power)
+
+    def wipe(self, name: str) -> None:
+        self.end(name)
+        self.nodes[name].wipe()
+        self.wiped.append(name)
 
     def stop(self, *names: str) -> None:
         for name in names:

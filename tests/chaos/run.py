@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -157,11 +157,26 @@ class ChaosRun:
         self.load.is_over = True
         self._loading.result(RECOVERY_SECONDS)
         ends = self.cluster.thread.run(self._read_all(self.load))
+        self.cluster.thread.run(self._await_replicas(self.load))
         problems += self.load.problems
         problems += compare_replicas(self.cluster, self._partitions, ends)
         events = read([self._path / "history.jsonl"])
         problems += _disorder(events)
         return Verdict(check(events), tuple(problems), self.load.answers)
+
+    async def _await_replicas(self, load: Load) -> None:
+        """Wait until all replicas are in sync."""
+        deadline, lacking = time.monotonic() + RECOVERY_SECONDS, [""]
+        with HttpClient() as client:
+            while lacking:
+                assert time.monotonic() < deadline, f"replicas are not in sync: {lacking}"
+                await asyncio.sleep(_PAUSE_SECONDS)
+                with suppress(Unanswered):
+                    path = f"/cluster/metadata?topic={TOPIC}"
+                    answer = await client.ask(load.routes.any(), "GET", path, seconds=5)
+                    if answer.status == 200:
+                        (topic,) = answer.json["topics"]
+                        lacking = [str(one) for one in topic["partitions"] if len(one["isr"]) < len(one["replicas"])]
 
     async def _read_all(self, load: Load) -> dict[int, int]:
         """Read each partition from its beginning to the end, and let the readers come to it."""
