@@ -212,6 +212,8 @@ class Daemon:
         """Refuse new work, finish requests in progress, within limits, and write everything."""
         if self.certificates is not None:
             self.certificates.stop_watching()
+        if self.service.context.cluster is not None:  # clients go on at other nodes before this one is gone
+            await self.service.context.cluster.give_away()
         await self._stop_servers(self.config.server.stop_timeout)
         await self.service.stop()
 

@@ -12,7 +12,7 @@ from goqueue.cluster.controller_requests import ElectLeader
 from goqueue.cluster.membership import NodeStatus
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import IsrChange
-from goqueue.errors import PartitionNotFound, TopicNotFound
+from goqueue.errors import ControllerUnavailable, PartitionNotFound, TopicNotFound
 from goqueue.limits import OFFSET_MAX
 from goqueue.quantities import quoted
 from goqueue.runtime.cluster.cluster_node import ClusterNode
@@ -88,6 +88,12 @@ class ElectLeaderRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_
 
 async def describe_metadata(call: ApiCall, query: ClusterMetadataQuery) -> ClusterMetadataResponse:
     member = member_of(call)
+    if not member.is_registered:
+        raise ControllerUnavailable(
+            f"node {member.settings.node} has just started and does not know yet who leads what",
+            hint="ask another node, or this one in a moment",
+            retry_after=1,
+        )
     state, controller = member.log.state, member.controller
     wanted = sorted(set(query.topic) & state.topics.keys()) if query.topic else sorted(state.topics)
     names = call.access.described("topic", [name for name in wanted if query.topic or not is_internal(name)])

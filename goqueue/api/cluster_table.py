@@ -25,7 +25,7 @@ CLUSTER_ENDPOINTS = (
     Endpoint(
         "GET", "/cluster/metadata", cluster_metadata.describe_metadata,
         "List nodes, topics, and the leaders of partitions",
-        errors=(errors.ClusterOff,),
+        errors=(errors.ClusterOff, errors.ControllerUnavailable),
     ),
     Endpoint(
         "GET", "/cluster/partition/{topic}/{partition}/info", cluster_metadata.describe_partition,

@@ -64,6 +64,12 @@ class Unreachable(Struct, frozen=True, array_like=True, tag="unreachable"):
     node: str
 
 
+class Followed(Struct, frozen=True, array_like=True, tag="followed"):
+    """The topics of the sender have become those of this version of the cluster."""
+
+    version: int
+
+
 class Ask(Struct, frozen=True, array_like=True, tag="ask"):
     """A request to the controller."""
 
@@ -133,6 +139,7 @@ PeerMessage = (
     | Leaving
     | Register
     | Unreachable
+    | Followed
     | Ask
     | Answered
     | Renew

@@ -140,7 +140,7 @@ class ClusterNode:
 
     async def stop(self) -> None:
         """Hand over, tell the others, and end."""
-        await self._give_away()
+        await self.give_away()
         self.is_stopping = True
         self._tell_changed()
         if self.raft is not None and self.raft.is_leader:
@@ -159,10 +159,11 @@ class ClusterNode:
         self.raft = None
         await self._loop.run_in_executor(None, self.votes.close)
 
-    async def _give_away(self) -> None:
-        """Have others lead what this node leads, if it shares topics."""
-        epoch = self.presence.broker_epoch
-        if self.raft is not None and epoch and self.log.state.feature_level:
+    async def give_away(self) -> None:
+        """Have others lead what this node leads, and count it in no ISR any more, if there are others."""
+        epoch, state = self.presence.broker_epoch, self.log.state
+        has_others = any(node not in state.fenced for node in state.nodes if node != self.settings.node)
+        if self.raft is not None and epoch and has_others and state.feature_level:
             with suppress(GoQueueError):
                 await self.client.ask(StopNode(self.settings.node, epoch), _TRANSFER_SECONDS)
 

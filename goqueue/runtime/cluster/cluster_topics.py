@@ -8,6 +8,7 @@ offers it to the controller.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -31,11 +32,14 @@ from goqueue.cluster.controller_requests import (
 )
 from goqueue.cluster.metadata import ClusterState, as_decided
 from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.peer_messages import Followed
 from goqueue.errors import GoQueueError, TopicBusy
 from goqueue.limits import CLUSTER_FOLLOW_SECONDS, OFFSET_MAX
 from goqueue.quantities import quoted
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
+from goqueue.runtime.cluster.peer_network import PeerNetwork
 from goqueue.runtime.cluster.replicas import Replicas
 from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runtime import Runtime
@@ -43,6 +47,7 @@ from goqueue.runtime.runtime import Runtime
 _log = logging.getLogger("goqueue.cluster")
 
 _RETRY_SECONDS = 1.0
+_OTHERS_SECONDS = 1.0
 T = TypeVar("T")
 
 
@@ -51,7 +56,9 @@ class FollowingNode(Protocol):
 
     settings: ClusterSettings
     log: ClusterLog
+    network: PeerNetwork
     replicas: Replicas
+    handlers: dict[type, MessageHandler]
 
     @property
     def is_registered(self) -> bool: ...
@@ -71,12 +78,15 @@ class ClusterTopics:
         """Set, and cleared at once, when the topics here have become those of a later version."""
         self.followed_end = 0
         """The version of the cluster that the topics here are of."""
+        self._followed_of: dict[str, int] = {}
+        """The versions of the topics of other nodes."""
         self._dirty: set[str] = set()
         self._pending: dict[str, int] = {}
         """Pending delayed messages of topics that were deleted of late."""
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._offered = False
+        member.handlers[Followed] = self._on_followed
 
     # --- start and stop ---
 
@@ -135,11 +145,21 @@ class ClusterTopics:
             for name in sorted(names):
                 await self._follow(name, state)
             self.followed_end = end
-            self.on_followed.set()
-            self.on_followed.clear()
+            self._tell_followed()
+            if names:
+                for link in self._member.network.links.values():
+                    link.send(Followed(end))
             if state.feature_level and self._member.is_registered and not self._offered:
                 self._offered = True
                 self._run(self._offer())
+
+    def _tell_followed(self) -> None:
+        self.on_followed.set()
+        self.on_followed.clear()
+
+    def _on_followed(self, link: PeerLink, message: Followed) -> None:
+        self._followed_of[link.node] = message.version
+        self._tell_followed()
 
     async def _follow(self, name: str, state: ClusterState) -> None:
         try:
@@ -242,11 +262,20 @@ class ClusterTopics:
         try:
             answer = await self._member.ask(request)
             await self._wait_for(answer.version, request)
+            await self._wait_for_others(answer.version)
             found = result()
         except GoQueueError as error:
             told(error)
         else:
             told(found)
+
+    async def _wait_for_others(self, version: int) -> None:
+        """Wait a moment for the other nodes, so that clients find the topic there too."""
+        state, links = self._member.log.state, self._member.network.links
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OTHERS_SECONDS):
+                while any(self._followed_of.get(node, 0) < version for node in links if node not in state.fenced):
+                    await self.on_followed.wait()
 
     async def _wait_for(self, version: int, request: ControllerRequest) -> None:
         name = getattr(request, "name", "")
