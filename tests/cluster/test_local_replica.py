@@ -11,7 +11,7 @@ from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
 from goqueue.cluster.replication_messages import ResignLeadership
-from goqueue.errors import GoQueueError, LeadershipLost, NotLeader
+from goqueue.errors import GoQueueError, LeadershipLost, LeaderUnavailable, NotLeader, SequenceOutOfOrder
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk
 from goqueue.testing.disk import FaultyDisk
@@ -177,6 +177,19 @@ def test_producers_are_known_to_the_next_leader(tmp_path: Path) -> None:
         again = await (await leader.runtime.publish(leader.partition, bytearray(sent), 1000))
 
         assert (again.duplicate, again.pieces) == (True, answer.pieces)
+
+    run(tmp_path, scenario)
+
+
+def test_leader_without_its_lease_does_not_judge_the_sequence_of_a_batch(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        late = batch(producer=7, sequence=5, values=(b"a",))
+        for is_held, error in ((True, SequenceOutOfOrder), (False, LeaderUnavailable)):
+            leader.is_held = is_held
+            with pytest.raises(error):
+                await (await leader.runtime.publish(leader.partition, bytearray(late), 1000))
 
     run(tmp_path, scenario)
 

@@ -17,6 +17,7 @@ class Raft:
 
     def __init__(self, *, is_controller: bool) -> None:
         self.is_leader = self.is_controller = self.majority = is_controller
+        self.voters = [SimpleNamespace(node=name) for name in ("n1", "n2", "n3")]
 
     def has_lease(self, _: int) -> bool:
         return self.majority
@@ -35,7 +36,8 @@ class Node:
         self.settings = SimpleNamespace(session_ns=NANOSECONDS)
         self.fenced: set[str] = set()
         self.office = SimpleNamespace(may_lead=lambda node: node not in self.fenced)
-        self.network = SimpleNamespace(send=lambda _, message: self.sent.append(message))
+        links = {other: None for other in ("n1", "n2", "n3") if other != name}
+        self.network = SimpleNamespace(send=lambda _, message: self.sent.append(message), links=links)
         self.handlers: dict[type, Any] = {}
         self.on_disconnected: Signal[[str]] = Signal()
         self.lease = ServingLease(cast(Any, self))
@@ -70,6 +72,17 @@ def test_lease_ends_with_the_connection_to_the_controller(leased: Node) -> None:
     assert leased.lease.is_held
     leased.lease.ended("n1")
     assert not leased.lease.is_held
+
+
+def test_lease_of_the_controller_ends_when_it_is_not_connected_with_a_majority() -> None:
+    node, held = Node("n1", "n1"), list[bool]()
+    for other in ("n2", "n3"):
+        del node.network.links[other]
+        held.append(node.lease.is_held)
+
+    assert held == [True, False]
+    node.hear("n3", Renew(5))
+    assert node.sent == []
 
 
 def test_late_answer_does_not_shorten_a_lease(leased: Node) -> None:

@@ -282,7 +282,12 @@ class Partition:
             self._append(frames, None, (), level, done)
             return
         assert self.producers is not None, "the producers are loaded before a batch with a mark comes"
-        known = self.producers.look_up(mark)
+        try:
+            known = self.producers.look_up(mark)
+        except GoQueueError:
+            if self.leadership is not None:
+                self.leadership.refuse_unless_leader()  # a later leader may have what is missing here
+            raise
         if known.missing:
             if known.batches:
                 frames, mark = remaining_frames(frames, mark, known.missing)

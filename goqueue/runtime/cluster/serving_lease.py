@@ -5,7 +5,7 @@ heard within a session, and a new controller fences none in its first session. S
 the question, and ends a good while before the session. It ends at once with the connection to the controller, whose
 other end may be the reason to fence a node early.
 
-The controller itself has the lease of its majority.
+The controller itself has the lease of its majority, as long as it is connected with one.
 """
 
 from typing import Protocol
@@ -61,8 +61,17 @@ class ServingLease:
         member = self._member
         now = member.now()
         if member.raft is not None and member.raft.is_leader:
-            return member.raft.has_lease(now)
+            return self._has_majority(member.raft)
         return now < self._until_ns
+
+    def _has_majority(self, raft: Raft) -> bool:
+        """Return whether no other controller can have been elected.
+
+        Voters whose connection to this node has ended may elect at once, if they find its address refusing.
+        """
+        me, links = self._member.note.me, self._member.network.links
+        connected = sum(voter == me or voter.node in links for voter in raft.voters)
+        return 2 * connected > len(raft.voters) and raft.has_lease(self._member.now())
 
     def renew(self) -> None:
         """Ask the controller; called some times in a session."""
@@ -83,7 +92,7 @@ class ServingLease:
     def _may_grant(self) -> bool:
         """True if this is the controller, and no other one can have been elected."""
         raft = self._member.raft
-        return raft is not None and raft.is_controller and raft.has_lease(self._member.now())
+        return raft is not None and raft.is_controller and self._has_majority(raft)
 
     def ended(self, node: str) -> None:
         """Handle the end of a connection."""
