@@ -185,7 +185,8 @@ def test_leader_without_its_lease_does_not_judge_the_sequence_of_a_batch(tmp_pat
     async def scenario(cluster: ReplicaCluster) -> None:
         leader = cluster.lead("n1")
         await cluster.until_settled("n1")
-        late = batch(producer=7, sequence=5, values=(b"a",))
+        first, late = (batch(producer=7, sequence=sequence, values=(b"a",)) for sequence in (0, 5))
+        await (await leader.runtime.publish(leader.partition, bytearray(first), 1000))
         for is_held, error in ((True, SequenceOutOfOrder), (False, LeaderUnavailable)):
             leader.is_held = is_held
             with pytest.raises(error):
