@@ -1,4 +1,4 @@
-"""The addresses of a client: which of them is used, and which have failed lately. All its connections share them."""
+"""The addresses of a client: which of them is used, and which have failed lately. Its connections share them."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -27,6 +27,7 @@ class Servers:
         self.is_one = len(self.addresses) == 1
         """True if there is nothing to choose."""
         self._monotonic = monotonic
+        self._origin: Servers | None = None
 
     def failed(self, address: Address) -> None:
         self.left[address] = self._monotonic() + LEFT_SECONDS
@@ -45,6 +46,12 @@ class Servers:
         in_turn = self.addresses[start:] + self.addresses[:start]
         return min(in_turn, key=lambda one: (one in tried, max(self.left.get(one, 0.0) - now, 0.0)))
 
+    def copy(self) -> "Servers":
+        """Return the same addresses for a producer: its workers must notice each change of its leaders."""
+        made = Servers(self.addresses, self._monotonic)
+        made.current, made.left, made._origin = self.current, dict(self.left), self
+        return made
+
     # --- a cluster ---
 
     def announced(self, version: bytes) -> None:
@@ -57,7 +64,13 @@ class Servers:
     def add_nodes(self) -> None:
         """Use the addresses of the nodes of the cluster, too."""
         assert self.cluster is not None
-        self.addresses += tuple(one for one in self.cluster.nodes if one not in self.addresses)
+        self._add(self.cluster.nodes)
+        if self._origin is not None:
+            self._origin._add(self.cluster.nodes)
+
+    def _add(self, nodes: Collection[Address]) -> None:
+        self.addresses += tuple(one for one in nodes if one not in self.addresses)
+        self.is_one = len(self.addresses) == 1 and self.cluster is None
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.addresses))

@@ -97,6 +97,16 @@ def test_producer_waits_for_the_next_leader_when_a_node_is_lost(
     assert values(broker, 0) == list(range(0, 30, 3))
 
 
+def test_each_producer_of_a_client_notices_a_new_leader(cluster: LedCluster, client_class: type[Client]) -> None:
+    with client_class(cluster.urls) as client, client.producer() as one, client.producer() as other:
+        for producer in (one, other):
+            producer.send("orders", "0", partition=0).result()
+        cluster.lose("n1", None)
+        waiting = [producer.send("orders", "1", partition=0) for producer in (one, other)]
+        cluster.lead(0, "n2")
+        assert sorted(str(delivery.result(30).offset) for delivery in waiting) == ["2", "3"]
+
+
 def test_lost_node_does_not_delay_partitions_of_other_leaders(cluster: LedCluster, client_class: type[Client]) -> None:
     with client_class(cluster.urls) as client, client.producer(delivery_timeout=60) as producer:
         for partition in range(3):

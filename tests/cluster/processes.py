@@ -45,6 +45,10 @@ class ServedCluster:
         for broker in launched.values():
             broker.await_start()
 
+    @property
+    def urls(self) -> list[str]:
+        return [broker.url for broker in self.brokers.values()]
+
     def kill(self, name: str) -> None:
         self.brokers.pop(name).kill()
 

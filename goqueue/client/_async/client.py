@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from goqueue.client import admin_requests
@@ -20,6 +20,7 @@ from goqueue.client.quota_requests import QuotaAdmin
 from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
+from goqueue.client.servers import Servers
 from goqueue.client.tasks import opened
 from goqueue.client.tenant_requests import TenantAdmin
 from goqueue.client.times import seconds
@@ -128,9 +129,8 @@ class AsyncClient(
         chosen = parse_producer_options(options)
         schemas = topic_encoding(chosen, lambda: self._known_schemas), self.call
         if chosen.transactional_id is None:
-            return AsyncProducer(
-                self._connect(), self._topic_to_publish, chosen, self._timeout, *schemas, self._connect
-            )
+            connect = partial(self._connect, self._servers.copy())
+            return AsyncProducer(connect(), self._topic_to_publish, chosen, self._timeout, *schemas, connect)
         from goqueue.client._async.transaction import AsyncTransactionalProducer  # noqa: PLC0415
 
         return AsyncTransactionalProducer(self._connect, self._topic_to_publish, chosen, self._timeout, *schemas)
@@ -239,12 +239,13 @@ class AsyncClient(
             return fitting
         return None
 
-    def _connect(self) -> AsyncConnection:
+    def _connect(self, servers: Servers | None = None) -> AsyncConnection:
+        servers = servers or self._servers
         if self._http is not None:
             from goqueue.client.httpx_connection import AsyncHttpxConnection  # noqa: PLC0415 - imports httpx
 
-            return AsyncHttpxConnection(self._http, self._servers, self._connect_timeout, self._sender)
-        return AsyncConnection(self._servers, self._connect_timeout, self._tls, self._sender)
+            return AsyncHttpxConnection(self._http, servers, self._connect_timeout, self._sender)
+        return AsyncConnection(servers, self._connect_timeout, self._tls, self._sender)
 
     async def close(self) -> None:
         """Close the client's own connections. Producers, readers and consumers are closed separately."""

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from goqueue.client import admin_requests
@@ -21,6 +21,7 @@ from goqueue.client.quota_requests import QuotaAdmin
 from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
+from goqueue.client.servers import Servers
 from goqueue.client.tenant_requests import TenantAdmin
 from goqueue.client.threads import opened
 from goqueue.client.times import seconds
@@ -129,7 +130,8 @@ class Client(
         chosen = parse_producer_options(options)
         schemas = topic_encoding(chosen, lambda: self._known_schemas), self.call
         if chosen.transactional_id is None:
-            return Producer(self._connect(), self._topic_to_publish, chosen, self._timeout, *schemas, self._connect)
+            connect = partial(self._connect, self._servers.copy())
+            return Producer(connect(), self._topic_to_publish, chosen, self._timeout, *schemas, connect)
         from goqueue.client._sync.transaction import TransactionalProducer  # noqa: PLC0415
 
         return TransactionalProducer(self._connect, self._topic_to_publish, chosen, self._timeout, *schemas)
@@ -238,12 +240,13 @@ class Client(
             return fitting
         return None
 
-    def _connect(self) -> Connection:
+    def _connect(self, servers: Servers | None = None) -> Connection:
+        servers = servers or self._servers
         if self._http is not None:
             from goqueue.client.httpx_connection import HttpxConnection  # noqa: PLC0415 - imports httpx
 
-            return HttpxConnection(self._http, self._servers, self._connect_timeout, self._sender)
-        return Connection(self._servers, self._connect_timeout, self._tls, self._sender)
+            return HttpxConnection(self._http, servers, self._connect_timeout, self._sender)
+        return Connection(servers, self._connect_timeout, self._tls, self._sender)
 
     def close(self) -> None:
         """Close the client's own connections. Producers, readers and consumers are closed separately."""
