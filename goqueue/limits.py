@@ -112,6 +112,7 @@ CLUSTER_OUTGOING_BYTES_MAX = 32 * MIB  # that a node has not taken: its connecti
 CLUSTER_RECENT_RECORDS = 10_000  # of the cluster's log, kept in memory
 CLUSTER_EVENTS = 100  # of members, kept for people
 CLUSTER_PROOF_SECONDS = 60.0  # between the clocks of two nodes, for a signed request
+CLUSTER_LAG_MESSAGES = 100_000  # that a replica lacks: then the doctor says so
 CLUSTER_REGISTER_SECONDS = 1.0  # between two attempts
 HTTP_BODIES_BYTES = 256 * MIB  # bodies of all requests that are unfinished or unanswered
 TENANT_BODY_BYTES = 16 * KIB  # of a body, above which its tenant is looked up before it is read

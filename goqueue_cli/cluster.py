@@ -8,14 +8,14 @@ import typer
 from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import doing
 from goqueue.console.flags import WatchOptions
-from goqueue.console.formatting import format_ago
+from goqueue.console.formatting import format_ago, format_names
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import show_rows
 from goqueue.quantities import format_count, format_duration
 
 if TYPE_CHECKING:
-    from goqueue.client import ClusterHealthInfo, ClusterStateInfo
+    from goqueue.client import Client, ClusterHealthInfo, ClusterStateInfo
 
 
 def _silence(seconds: float) -> str:
@@ -57,6 +57,62 @@ def nodes(*, options: WatchOptions, session: Session) -> None:
         options,
         volatile=("silent_seconds",),
     )
+
+
+def _replicas(found: "list[dict[str, Any]]") -> str:
+    """Return the nodes: those out of sync with a mark, each with its lag if it is known and not 0."""
+    return " ".join(
+        f"{one['node']}{'' if one['in_sync'] else '!'}{'(-' + format_count(one['lag']) + ')' if one['lag'] else ''}"
+        for one in found
+    )
+
+
+_PARTITIONS = (
+    Column("PARTITION", "name"),
+    Column("STATUS", "status"),
+    Column("LEADER", "leader"),
+    Column("EPOCH", "leader_epoch", format_count),
+    Column("REPLICAS", "replicas", _replicas),
+    Column("ISR", "isr", format_names),
+    Column("MIN-ISR", "min_isr", format_count),
+    Column("ELR", "elr", format_names),
+    Column("PREFERRED", "preferred_leader", wide=True),
+    Column("UNCLEAN", "unclean_epoch", format_count, wide=True),
+)
+
+
+@session_flags
+def partitions(
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only those with replicas that are not in sync.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only those without a leader.")] = False,
+    *,
+    options: WatchOptions,
+    session: Session,
+) -> None:
+    """List the partitions of the cluster with their leaders and replicas.
+
+    \b
+      goqueue-cli cluster partitions
+      goqueue-cli cluster partitions --topic orders
+      goqueue-cli cluster partitions --under-replicated --watch
+
+    The first replica is the preferred leader. One that is not in sync has a `!`, and one that lags the messages that it
+    lacks, such as n3!(-120): known for partitions that the broker leads which answers. With fewer in sync than MIN-ISR,
+    publishes with acks=all are refused.
+    """
+
+    def rows(client: "Client") -> "list[dict[str, Any]]":
+        found = client.cluster_partitions(topic, unhealthy=under_replicated or offline)
+        return [
+            {"name": f"{one.topic}/{one.partition}", **struct_to_row(one)}
+            for one in found
+            if not offline or one.leader is None
+        ]
+
+    show_rows(session, "list the partitions of the cluster", rows, _PARTITIONS, options)
 
 
 @session_flags

@@ -26,6 +26,7 @@ _CLUSTER = """Show the nodes of a cluster, and its controller.
 \b
   goqueue-cli cluster status
   goqueue-cli cluster nodes
+  goqueue-cli cluster partitions --under-replicated
 
 `goqueue cluster dev` starts a cluster on this machine for trying.
 """
@@ -117,6 +118,11 @@ _COMMANDS = (
     ),
     Command("bench publish", ".bench.publish:publish", "Measure how fast messages are published.", "danger"),
     Command("cluster nodes", ".cluster:nodes", "List the nodes of the cluster."),
+    Command(
+        "cluster partitions",
+        ".cluster:partitions",
+        "List the partitions of the cluster with their leaders and replicas.",
+    ),
     Command("cluster status", ".cluster:status", "Show whether the cluster has a controller and a majority."),
     Command("consume", ".consuming.command:consume", "Read the messages of a topic."),
     Command(

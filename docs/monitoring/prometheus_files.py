@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from docs.monitoring import broker_alerts, delivery_alerts, tenant_alerts
+from docs.monitoring import broker_alerts, cluster_alerts, delivery_alerts, tenant_alerts
 from docs.monitoring.alert import Alert
 
 GROUPS = {
@@ -13,6 +13,7 @@ GROUPS = {
     "goqueue-storage": broker_alerts.STORAGE,
     "goqueue-groups": delivery_alerts.GROUPS,
     "goqueue-delivery": delivery_alerts.DELIVERY,
+    "goqueue-cluster": cluster_alerts.CLUSTER,
     "goqueue-tenants": tenant_alerts.TENANTS,
     "goqueue-service-level": delivery_alerts.SERVICE_LEVEL,
 }

@@ -1,7 +1,7 @@
 """The rows of the cluster."""
 
 from goqueue import errors
-from goqueue.api import cluster, cluster_admin, cluster_metadata, cluster_peers
+from goqueue.api import cluster, cluster_admin, cluster_metadata, cluster_partitions, cluster_peers
 from goqueue.api.endpoint import Endpoint
 
 _SIGNED = (errors.ClusterOff, errors.PermissionDenied)
@@ -41,6 +41,11 @@ CLUSTER_ENDPOINTS = (
         "POST", "/cluster/leader-election", cluster_metadata.elect_leader, "Give a partition another leader",
         errors=(errors.ElectionRefused, *_DECIDED),
         example={"topic": "orders", "partition": 0, "node": "n2"},
+    ),
+    Endpoint(
+        "GET", "/cluster/partitions", cluster_partitions.describe_partitions,
+        "List the partitions of the cluster with leaders, replicas and lag",
+        errors=(errors.ClusterOff, errors.TopicNotFound),
     ),
     Endpoint(
         "POST", "/cluster/vote", cluster_peers.vote, "Ask a voter for its vote", errors=_SIGNED,

@@ -57,8 +57,10 @@ if TYPE_CHECKING:
     from goqueue.client.cluster_requests import (
         ClusterHealthInfo,
         ClusterNodeInfo,
+        ClusterPartitionInfo,
         ClusterStateInfo,
         ControllerTransferred,
+        ReplicaInfo,
         VoterReplaced,
     )
     from goqueue.client.consumer_core import ConsumerOptions
@@ -131,6 +133,7 @@ __all__ = [
     "Client",
     "ClusterHealthInfo",
     "ClusterNodeInfo",
+    "ClusterPartitionInfo",
     "ClusterStateInfo",
     "Consumer",
     "ConsumerArguments",
@@ -176,6 +179,7 @@ __all__ = [
     "Refused",
     "RegisteredSchema",
     "RegistryStats",
+    "ReplicaInfo",
     "RoleInfo",
     "ScaledTopic",
     "ScalingStatus",
@@ -231,7 +235,10 @@ _LATER = {
             "BackupVerificationInfo BackupsPruned"
             " TopicRestoreInfo TopicRestoreResult"
         ),
-        "cluster_requests": ("ClusterHealthInfo ClusterNodeInfo ClusterStateInfo ControllerTransferred VoterReplaced"),
+        "cluster_requests": (
+            "ClusterHealthInfo ClusterNodeInfo ClusterPartitionInfo ClusterStateInfo ControllerTransferred ReplicaInfo"
+            " VoterReplaced"
+        ),
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",
         "lease_tracker": "Refused Stats",

@@ -75,6 +75,34 @@ def cluster_metadata(topics: Sequence[str] = ()) -> ApiRequest[ClusterMetadata]:
     return json_request("GET", with_query("/cluster/metadata", topic=list(topics)), ClusterMetadata)
 
 
+class ReplicaInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of a partition."""
+
+    node: str
+    in_sync: bool
+    lag: int | None = None
+    """Messages behind the leader; None unless the node that answers leads the partition."""
+
+
+class ClusterPartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a cluster."""
+
+    topic: str
+    partition: int
+    status: str
+    """ok, under_replicated, under_min_isr (publishes are refused) or offline (no leader)."""
+    leader: str | None
+    leader_epoch: int
+    preferred_leader: str
+    min_isr: int
+    isr: list[str]
+    elr: list[str]
+    """Not in sync, and with all that is committed."""
+    replicas: list[ReplicaInfo]
+    unclean_epoch: int | None = None
+    """The leader epoch of the last unclean election."""
+
+
 class ControllerTransferred(msgspec.Struct, frozen=True, kw_only=True):
     """The controller after a transfer."""
 
@@ -112,6 +140,17 @@ class ClusterAdmin:
     def cluster_health(self, *, node: str | None = None) -> ApiRequest[ClusterHealthInfo]:
         """Return whether there is a controller, and whether `node` can be stopped."""
         return json_request("GET", with_query("/cluster/health", node=node), ClusterHealthInfo)
+
+    @api_request.operation
+    def cluster_partitions(
+        self, topic: str | None = None, *, unhealthy: bool = False
+    ) -> ApiRequest[list[ClusterPartitionInfo]]:
+        """Return the partitions with their replicas: of all topics or of one, and only `unhealthy` ones on request.
+
+        The lag of replicas is known where the node that answers leads.
+        """
+        path = with_query("/cluster/partitions", topic=topic, unhealthy=unhealthy)
+        return json_request("GET", path, list[ClusterPartitionInfo], field="partitions")
 
     @api_request.operation
     def transfer_controller(self, node: str | None = None) -> ApiRequest[ControllerTransferred]:

@@ -1,5 +1,7 @@
 """The records of the replicated log, and the state that they make: the same on all nodes up to the same offset."""
 
+from collections import Counter
+
 import msgspec
 
 from goqueue.broker.core.catalog import Catalog, TopicAltered, TopicCreated, TopicDeleted
@@ -152,6 +154,8 @@ class ClusterState:
         """The ids of all topics that were deleted, so that a node that missed it deletes their files."""
         self.partitions: dict[PartitionId, PartitionState] = {}
         """Those of all topics that exist."""
+        self.counts: Counter[str] = Counter()
+        """Changes of partitions, by kind: the same on all nodes."""
         self._changed: set[PartitionId] = set()
         self._changed_topics: set[str] = set()
 
@@ -203,8 +207,18 @@ class ClusterState:
             case CatalogChanged():
                 self._apply_catalog(record.change)
             case PartitionsChanged():
+                self._count(record)
                 self.partitions.update(record.changes)
                 self._changed.update(number for number, _ in record.changes)
+
+    def _count(self, record: PartitionsChanged) -> None:
+        for number, state in record.changes:
+            before = self.partitions.get(number)
+            if before is not None:
+                self.counts["isr_shrinks"] += not set(before.isr) <= set(state.isr)
+                self.counts["isr_expansions"] += not set(state.isr) <= set(before.isr)
+                self.counts["leader_elections"] += state.leader_epoch > before.leader_epoch and bool(state.leader)
+                self.counts["unclean_elections"] += state.unclean_epoch > before.unclean_epoch
 
     def _apply_catalog(self, change: TopicRecord) -> None:
         if isinstance(change, TopicDeleted):

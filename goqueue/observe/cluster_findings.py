@@ -4,10 +4,11 @@ from goqueue import limits
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import Finding, FindingStream, finding_rule
 from goqueue.observe.tls_findings import about, expiry_severity
-from goqueue.quantities import format_duration
+from goqueue.quantities import format_count, format_duration
 
 _WITHOUT_CONTROLLER_SECONDS = 10.0
 """Longer than any election takes while a majority is connected."""
+_NAMED = 5
 _LOOK = "look at `goqueue-cli cluster nodes`"
 
 
@@ -83,3 +84,77 @@ def node_certificate_not_loaded(facts: BrokerFacts) -> FindingStream:
             f"the files of TLS between nodes have changed and cannot be used: {found.error}",
             "correct the files; until then the former certificate stays in use",
         )
+
+
+@finding_rule("critical")
+def partition_offline(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and (found := facts.cluster.offline):
+        yield Finding(
+            found[0],
+            f"{_partitions(found)} no leader: no replica that has all committed messages is there",
+            "start the nodes that are missing: `goqueue-cli cluster partitions --offline` shows where the replicas are;"
+            " if they are lost for good, see docs/cluster.md about unclean elections",
+            {"partitions": list(found)},
+        )
+
+
+@finding_rule("critical")
+def partition_under_min_isr(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and (found := facts.cluster.under_min_isr):
+        yield Finding(
+            found[0],
+            f"{_partitions(found)} fewer replicas in sync than min_isr: publishes with acks=all are refused",
+            f"start the nodes that are missing: {_LOOK}",
+            {"partitions": list(found)},
+        )
+
+
+@finding_rule("warning")
+def partition_under_replicated(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and (found := facts.cluster.under_replicated):
+        yield Finding(
+            found[0],
+            f"{_partitions(found)} replicas that are not in sync: fewer nodes may be lost",
+            "start the nodes that are missing; `goqueue-cli cluster partitions --under-replicated` shows which",
+            {"partitions": list(found)},
+        )
+
+
+@finding_rule("warning")
+def replica_lagging(facts: BrokerFacts) -> FindingStream:
+    for node, lag in () if facts.cluster is None else facts.cluster.lags:
+        if lag >= limits.CLUSTER_LAG_MESSAGES:
+            yield Finding(
+                node,
+                f"the node lacks {format_count(lag, 'message')} of partitions that this node leads",
+                "wait if it has just returned; else look at its disk and its network",
+                {"lag": lag},
+            )
+
+
+@finding_rule("warning")
+def election_unclean(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and (found := facts.cluster.unclean):
+        yield Finding(
+            found[0],
+            f"{_partitions(found)} a leader that was elected although it may lack committed messages",
+            "compare with what producers and consumers know; the finding ends with the next election",
+            {"partitions": list(found)},
+        )
+
+
+@finding_rule("note")
+def leader_away(facts: BrokerFacts) -> FindingStream:
+    if facts.cluster is not None and (found := facts.cluster.away):
+        yield Finding(
+            found[0],
+            f"{_partitions(found)} another leader than the preferred one, which is in sync",
+            "wait: leaders return when their node has been there for a minute",
+            {"partitions": list(found)},
+        )
+
+
+def _partitions(names: tuple[str, ...]) -> str:
+    """Return the subject of a sentence, with its verb."""
+    more = f" and {format_count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more} {'has' if len(names) == 1 else 'have'}"

@@ -133,6 +133,18 @@ class ClusterCondition:
     waiting_for: tuple[str, ...] = ()
     """Nodes that the first formation waits for."""
     nodes: int = 1
+    offline: tuple[str, ...] = ()
+    """Partitions without a leader, as `orders/0`."""
+    under_min_isr: tuple[str, ...] = ()
+    """Partitions that accept no publishes with acks=all."""
+    under_replicated: tuple[str, ...] = ()
+    """Partitions with replicas that are not in sync, the others left out."""
+    unclean: tuple[str, ...] = ()
+    """Partitions whose leader epoch began with an unclean election."""
+    away: tuple[str, ...] = ()
+    """Partitions that are not led by their preferred leader although it is in sync."""
+    lags: tuple[tuple[str, int], ...] = ()
+    """Nodes that lag in partitions which this one leads, with the messages that they lack."""
     certificate: NodeCertificate | None = None
     """None without TLS between nodes."""
 

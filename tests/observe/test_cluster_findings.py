@@ -49,3 +49,19 @@ def test_certificate_of_a_node_is_a_finding_before_it_expires_and_when_its_files
     )
     assert found["node_certificate_not_loaded"].sentence.endswith("cannot be used: the key does not fit")
     assert findings(certificate=NodeCertificate("n1.pem", -1))["node_certificate_expiring"].severity == "critical"
+
+
+def test_partitions_that_need_attention_are_named_in_one_finding_each() -> None:
+    many = tuple(f"orders/{number}" for number in range(8))
+    found = findings(offline=("orders/0",), under_min_isr=many, under_replicated=many[:2], unclean=many[:1])
+    assert found["partition_offline"].severity == found["partition_under_min_isr"].severity == "critical"
+    assert found["partition_offline"].sentence.startswith("orders/0 has no leader")
+    assert "orders/4 and 3 more have fewer replicas in sync" in found["partition_under_min_isr"].sentence
+    assert found["partition_under_replicated"].sentence.startswith("orders/0, orders/1 have replicas")
+    assert found["election_unclean"].subject == "orders/0"
+    assert findings(away=many)["leader_away"].severity == "note"
+
+
+def test_node_that_lags_far_behind_is_a_finding() -> None:
+    assert findings(lags=(("n2", 99_999),)) == {}
+    assert findings(lags=(("n2", 200_000),))["replica_lagging"].sentence.startswith("the node lacks 200,000 messages")

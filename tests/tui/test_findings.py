@@ -12,7 +12,8 @@ _TEXT_ONLY = {
     "broker_stalled", "certificate_expiring",
     "certificate_not_loaded", "clock_behind", "clock_jumped", "connections_lowered", "connections_near_limit",
     "controller_missing", "data_directory_gone", "file_limit_near", "in_flight_full", "log_unclaimed", "loop_slow",
-    "node_certificate_expiring", "node_certificate_not_loaded",
+    "election_unclean", "leader_away", "partition_offline", "partition_under_min_isr",
+    "partition_under_replicated", "replica_lagging", "node_certificate_expiring", "node_certificate_not_loaded",
     "node_dead", "node_failed", "node_refused", "unclean_start", "vote_missing",
 }  # fmt: skip
 """Codes about the process, its machine, its cluster and its backups: nothing on a screen would repair them."""

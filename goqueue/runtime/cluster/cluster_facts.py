@@ -10,6 +10,7 @@ from goqueue.cluster.partition_health import PartitionHealth, count_needing, cou
 from goqueue.observe.cluster_metrics import ClusterMetricValues
 from goqueue.observe.facts import ClusterCondition
 from goqueue.runtime.cluster.cluster_node import ClusterNode
+from goqueue.runtime.cluster.partition_facts import partition_facts, replica_lags
 
 NodeRole = Literal["controller", "voter", "observer"]
 ClusterHealth = Literal["ok", "degraded", "fail"]
@@ -127,8 +128,30 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         ),
         waiting_for=facts.waiting_for,
         nodes=len(facts.nodes),
+        **_partition_names(member),
+        lags=tuple(sorted(replica_lags(member).items())),
         certificate=None if (tls := member.settings.tls) is None else tls.facts(),
     )
+
+
+def _partition_names(member: ClusterNode) -> dict[str, tuple[str, ...]]:
+    """Return the partitions that need attention, by what is wrong with them."""
+    found: dict[str, list[str]] = {
+        "offline": [],
+        "under_min_isr": [],
+        "under_replicated": [],
+        "unclean": [],
+        "away": [],
+    }
+    for one in partition_facts(member):
+        if one.condition != "ok":
+            found[one.condition].append(one.name)
+        state = one.state
+        if state.unclean_epoch == state.leader_epoch:
+            found["unclean"].append(one.name)
+        elif state.leader not in ("", state.replicas[0]) and state.replicas[0] in state.isr:
+            found["away"].append(one.name)
+    return {what: tuple(names) for what, names in found.items()}
 
 
 def has_other_nodes(member: ClusterNode) -> bool:
@@ -148,6 +171,16 @@ def cluster_metrics(member: ClusterNode | None) -> ClusterMetricValues | None:
         controller_changes=facts.controller_changes,
         authentication_failures=facts.authentication_failures,
         nodes=Counter(one.status for one in facts.nodes),
+        partitions=facts.partitions.count,
+        offline_partitions=facts.partitions.offline,
+        under_replicated_partitions=facts.partitions.under_replicated,
+        under_min_isr_partitions=facts.partitions.under_min_isr,
+        led_partitions=sum(one.leader == facts.node for one in member.log.state.partitions.values()),
+        replica_lag_messages=replica_lags(member),
+        isr_shrinks=member.log.state.counts["isr_shrinks"],
+        isr_expansions=member.log.state.counts["isr_expansions"],
+        leader_elections=member.log.state.counts["leader_elections"],
+        unclean_elections=member.log.state.counts["unclean_elections"],
     )
 
 
