@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.producers import ProducerMark
@@ -16,7 +17,7 @@ from goqueue.storage import frame
 from goqueue.storage.disk import Disk
 from goqueue.testing.disk import FaultyDisk
 from goqueue.wire.sections import PRODUCER_HEADER
-from tests.cluster.replica_nodes import ReplicaCluster
+from tests.cluster.replica_nodes import LOG, ReplicaCluster
 
 Scenario = Callable[[ReplicaCluster], Awaitable[None]]
 
@@ -177,6 +178,24 @@ def test_producers_are_known_to_the_next_leader(tmp_path: Path) -> None:
         again = await (await leader.runtime.publish(leader.partition, bytearray(sent), 1000))
 
         assert (again.duplicate, again.pieces) == (True, answer.pieces)
+
+    run(tmp_path, scenario)
+
+
+def test_request_of_a_follower_waits_until_its_leader_has_come_to_the_same_epoch(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        await cluster.stop("n3")
+        leader, follower = cluster.nodes["n1"], cluster.nodes["n2"]
+        first = replace(cluster.state, leader="n1", leader_epoch=1, partition_epoch=1, isr=("n1", "n2"))
+        cluster.state = replace(first, leader_epoch=2, partition_epoch=2)
+        await cluster.until(lambda: "n1" in follower.replicas.streams and "n2" in leader.replicas.streams)
+        follower.take(cluster.state)
+        await cluster.until(lambda: LOG in leader.replicas._early)
+        leader.take(first)
+        await cluster.until(lambda: leader.replica.leadership.is_leading)
+        leader.take(cluster.state)
+
+        await cluster.until_settled("n1")
 
     run(tmp_path, scenario)
 

@@ -234,8 +234,10 @@ class Replicas:
         self._uneven[replica] = None
 
     def early(self, log: PartitionId, epoch: int) -> dict[str, OpenReplica]:
-        """Return the requests that came before this node led in this epoch."""
+        """Return the requests that came before this node led in this epoch. Those of a later epoch wait on."""
         found = self._early.pop(log, {})
+        if later := {node: asked for node, asked in found.items() if asked.leader_epoch > epoch}:
+            self._early[log] = later
         return {node: asked for node, asked in found.items() if asked.leader_epoch == epoch and node in self.streams}
 
     def ask_controller(self, replica: LocalReplica, asked: AskController) -> None:

@@ -178,7 +178,9 @@ class DataNode(ControllingNode):
             begin = disk.end
             self._append_data(log, disk, (Entry(state.leader_epoch, BEGIN),))
             core.appended(begin + 1, ((state.leader_epoch, begin),))
-        for node, asked in self.early.pop(log, {}).items():
+        early = self.early.pop(log, {})
+        self.early[log] = {node: asked for node, asked in early.items() if asked.leader_epoch > core.epoch}
+        for node, asked in early.items():
             core.open(node, asked)
         self._work_leader(log)
 
