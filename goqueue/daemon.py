@@ -29,6 +29,7 @@ from goqueue.errors import CertificateInvalid, ConfigInvalid
 from goqueue.observe.logs import configure_logging
 from goqueue.observe.metrics import Metrics
 from goqueue.rpc.packages import require_packages
+from goqueue.runtime.cluster.notes import NodeNotes
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store, process_name
@@ -253,6 +254,7 @@ def change_offline(config: Config, rule: Callable[[Broker], Work[T]]) -> T:
     """Carry out a rule on a data directory that no broker uses."""
 
     async def run() -> T:
+        NodeNotes(SystemDisk(), os.path.abspath(config.data_dir)).refuse_member()
         runtime = Runtime(SystemDisk(), SystemClock(), Metrics(__version__), runtime_settings(config))
         owner = process_name("goqueue key", os.getpid())
         runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))

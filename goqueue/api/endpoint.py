@@ -35,6 +35,7 @@ from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
 from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_nodes
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
+from goqueue.runtime.cluster.journal_follower import JournalFollower
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -90,6 +91,8 @@ class Endpoint:
     """How requests and answers are written."""
     aliases: tuple[str, ...] = ()
     """Further paths, with the same parameters in the same order."""
+    is_led: bool = False
+    """A change of API keys, roles or rules, which the leader of their log makes."""
     unreplicated: str = ""
     """What it needs that only one node of a cluster would know."""
     errors: tuple[type[GoQueueError], ...] = ()
@@ -180,6 +183,8 @@ class ApiContext:
     """None if the broker listens without TLS, or another server listens."""
     cluster: ClusterNode | None = None
     """None if the broker runs alone."""
+    keys: JournalFollower | None = None
+    """Follows the log of keys, roles and rules in a cluster."""
     coordinators: CoordinatorExchange | None = None
     """The other nodes of a cluster that shares its groups."""
     payload_checks: PayloadCheckRunner = field(init=False)

@@ -54,6 +54,8 @@ class RequestPipeline:
                     turn = self._enter(row, call)
             if row.unreplicated:
                 self._context.refuse_unreplicated(row.unreplicated)
+            if row.is_led and self._context.keys is not None:
+                self._context.keys.refuse_unless_led()
         except GoQueueError as error:
             return self._refusal(request, error)
         if not row.is_hot:

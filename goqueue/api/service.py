@@ -29,6 +29,7 @@ from goqueue.api.tenant_shares import TenantShares
 from goqueue.backup.opening import open_target
 from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget
+from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.tenants.meters import TenantMeters
@@ -51,6 +52,7 @@ from goqueue.runtime.cluster.cluster_facts import cluster_metrics
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
+from goqueue.runtime.cluster.journal_follower import JournalFollower
 from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
@@ -164,10 +166,15 @@ class BrokerService:
         """Join the cluster, if there is one in the configuration. The address is that of the listener for clients."""
         if self.config.cluster.peers != "none":
             member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
+            groups, security = self.runtime.broker.groups, self.runtime.broker.security
+            if groups.settings.is_replicated:  # nothing is recorded before the cluster says who leads
+                keys = security.journal.partition
+                keys.leadership = Leadership(keys.topic, keys.number, member.settings.node)
             await member.start()
             self.context.cluster = member
-            groups = self.runtime.broker.groups
             if groups.settings.is_replicated:
+                follower = self.context.keys = JournalFollower(security.journal, security.on_change.emit)
+                member.on_state.subscribe(lambda _: follower.look())
                 self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
                 coordinators = self._coordinators = LeaderShards(groups)
                 member.on_state.subscribe(lambda _: coordinators.look())
@@ -200,6 +207,8 @@ class BrokerService:
             self._teller.cancel()
         if self._coordinators is not None:
             self._coordinators.stop()
+        if self.context.keys is not None:
+            self.context.keys.stop()
         if self.context.cluster is not None:
             await self.context.cluster.stop()
         await self._alerts.stop()
@@ -246,7 +255,10 @@ class BrokerService:
     @property
     def lacks_admin_key(self) -> bool:
         security = self.runtime.broker.security
-        return self.context.authenticates and not security.has_admin and security.journal.log.obstacle is None
+        if not self.context.authenticates or security.has_admin or security.journal.log.obstacle is not None:
+            return False
+        # The log of a node of a cluster has the keys of the cluster, and only its leader adds to them.
+        return not (self.runtime.broker.groups.settings.is_replicated and security.journal.partition.log_end)
 
     async def create_first_key(self) -> str | None:
         """Create a key with the role admin if authentication is on and there is none yet; return it."""

@@ -55,8 +55,11 @@ _UNREPLICATED = {
     "groups": "groups", "delivery": "groups", "transactions": "transactions", "delayed": "delayed messages",
 }  # fmt: skip
 """Tags of what only one node of a cluster would know, with its name in a sentence."""
-_COORDINATED = dict.fromkeys(("groups", "delivery"), (errors.NotCoordinator, errors.LeaderUnavailable))
-"""Errors of requests that one node of a cluster answers, by tag."""
+_LED = {
+    "POST /admin/keys", "DELETE /admin/keys/{key}", "POST /admin/keys/{key}/rotate", "POST /admin/roles",
+    "DELETE /admin/roles/{role}", "POST /admin/acls", "DELETE /admin/acls/{rule}",
+}  # fmt: skip
+"""Changes of what all nodes of a cluster know, which one of them makes."""
 _ANYWHERE = {"POST /producers/init"}
 """Also gives producer ids, which every node takes."""
 
@@ -65,6 +68,11 @@ def _unreplicated(tag: str, name: str) -> str:
     """Return what a request needs that is not replicated; what is only described may differ between nodes."""
     is_described = name.startswith("GET ") and name != "GET /groups/{group}/poll"
     return "" if is_described or name in _ANYWHERE else _UNREPLICATED.get(tag, "")
+
+
+def _coordinated(tag: str, name: str) -> tuple[type[errors.GoQueueError], ...]:
+    """Return the errors of requests that one node of a cluster answers."""
+    return (errors.NotCoordinator, errors.LeaderUnavailable) if tag in ("groups", "delivery") or name in _LED else ()
 
 
 def _tagged(tag: str, *rows: Endpoint) -> tuple[Endpoint, ...]:
@@ -79,7 +87,8 @@ def _completed(tag: str, name: str, row: Endpoint) -> Endpoint:
         permission=PERMISSIONS[name],
         charge=CHARGES.get(name),
         unreplicated=unreplicated,
-        errors=(*row.errors, *((errors.NotInCluster,) if unreplicated else ()), *_COORDINATED.get(tag, ())),
+        is_led=name in _LED,
+        errors=(*row.errors, *((errors.NotInCluster,) if unreplicated else ()), *_coordinated(tag, name)),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import ValidationError, convert, to_builtins
 
 from goqueue.broker.core.catalog import TopicCreated
+from goqueue.broker.core.names import SECURITY
 from goqueue.broker.core.topic import TopicSettings, TopicSpec
 from goqueue.cluster.controller_requests import (
     AdoptTopics,
@@ -166,28 +167,40 @@ class Controller:
             if spec.name not in self.state.topics:
                 self._last_id = max(now_ns, self._last_id + 1)
                 topic = TopicCreated(spec.name, spec.partitions, spec.settings, self._last_id)
-                records += [CatalogChanged(topic), *self._placed_internal(topic)]
+                records += [CatalogChanged(topic), *self._placed_internal(topic, _states_in(records))]
         for topic in self.state.topics.values():
             missing = [one for one in range(topic.partitions) if PartitionId(topic.created_ns, one) not in known]
             records += self._placed(topic, missing)
         return [*records, *_in_pieces(self._changes(lambda _, state: find_leader(state, self.is_up)))]
 
-    def _placed_internal(self, topic: TopicCreated) -> Records:
-        """Place a topic that each node has. What one node has in it already is kept; what more nodes have, is not."""
-        owners = sorted(node for node, (registered, _) in self.state.nodes.items() if registered.has_groups)
-        return self._placed(topic, range(topic.partitions), owners[0] if owners else "", owners[1:])
+    def _placed_internal(self, topic: TopicCreated, others: Iterable[PartitionState]) -> Records:
+        """Place a topic that each node has. What one node has in it already is kept; what more nodes have, is not.
+
+        Groups of other nodes stay there, unserved. Keys of other nodes end: all nodes have those of the cluster.
+        """
+        nodes = {node: found for node, (found, _) in self.state.nodes.items()}
+        if topic.name == SECURITY:
+            owners = sorted(node for node, found in nodes.items() if found.has_keys)
+            return self._placed(topic, range(topic.partitions), owners[0] if owners else "", others=others)
+        owners = sorted(node for node, found in nodes.items() if found.has_groups)
+        return self._placed(topic, range(topic.partitions), owners[0] if owners else "", owners[1:], others)
 
     def _placed(
-        self, topic: TopicCreated, numbers: Iterable[int], owner: str = "", without: Sequence[str] = ()
+        self,
+        topic: TopicCreated,
+        numbers: Iterable[int],
+        owner: str = "",
+        without: Sequence[str] = (),
+        others: Iterable[PartitionState] = (),
     ) -> Records:
-        """Place partitions: on the `owner` and others, and not on the nodes `without`."""
+        """Place partitions: on the `owner` and others, and not on the nodes `without`. `others` are about to come."""
         wanted = list(numbers)
         if not wanted:
             return []
         nodes = {node: found for node, found in self.state.nodes.items() if node not in without}
         up = frozenset(node for node in nodes if self.is_up(node))
         places = NodePlaces({node: registered.rack for node, (registered, _) in nodes.items()}, up)
-        places.count(self.state.partitions.values())
+        places.count((*self.state.partitions.values(), *others))
         count = min(topic.settings.replication_factor or self._settings.replication_factor, len(nodes))
         changes: list[_Change] = []
         for number in wanted:
@@ -346,6 +359,10 @@ class Controller:
             following = change(partition, state)
             if following is not None:
                 yield partition, following
+
+
+def _states_in(records: Records) -> list[PartitionState]:
+    return [state for record in records if isinstance(record, PartitionsChanged) for _, state in record.changes]
 
 
 def _in_pieces(changes: Iterable[_Change]) -> Iterator[PartitionsChanged]:

@@ -47,6 +47,8 @@ class NodeRegistered(msgspec.Struct, frozen=True, tag="node_registered", tag_fie
     feature_level: int = 0
     has_groups: bool = False
     """Groups of its own, from before it came to the cluster."""
+    has_keys: bool = False
+    """The same for API keys."""
 
 
 class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", tag_field="record"):

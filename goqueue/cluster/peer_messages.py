@@ -56,6 +56,8 @@ class Register(Struct, frozen=True, array_like=True, tag="register"):
     """The node's own catalog has lost nothing: what is not damaged is intact, or was never here."""
     has_groups: bool = False
     """It has groups, and knows of no log of groups that the cluster shares."""
+    has_keys: bool = False
+    """The same for API keys."""
 
 
 class Unreachable(Struct, frozen=True, array_like=True, tag="unreachable"):

@@ -58,10 +58,14 @@ def reset(log: Log, disk: Disk, start: int, rows: list[EpochStart]) -> None:
         for path in (empty.path, *empty.index_paths):
             disk.open(path, "create").close()
         disk.sync_directory(log.directory)
+        recovered = RecoveredLog(log.directory, [empty], start, log.last_time if start else 0)
+        if log.writer.keeps_copies:
+            update_copies(disk, recovered.segments)
+            recovered.has_copies = True
     except GoQueueError as error:
         log.fence_off(error)
         raise
-    log.adopt(RecoveredLog(log.directory, [empty], start, log.last_time))
+    log.adopt(recovered)
     log.epochs.complete(EpochList(list(rows)))
 
 

@@ -507,3 +507,15 @@ def test_internal_topic_is_placed_with_what_one_node_has_of_it(cluster: Cluster)
         assert {state.leader for state in states} == set(owners[:1]) or not owners
         assert {state.isr for state in states} == {owners[:1]} or not owners
         assert not any("n3" in state.replicas for state in states if len(owners) > 1)
+
+
+def test_keys_of_the_first_node_that_has_some_are_those_of_the_cluster(cluster: Cluster) -> None:
+    rules = Controller(cluster.state, ControllerSettings(3, 2, (TopicSpec(name="__security", partitions=1),)))
+    for node in NODES:
+        record = NodeRegistered(node, "d", "p", "a", "b", "1", 0, "", 1, has_keys=node != "n1")
+        cluster.state.apply(record, 50)
+    _, placed = rules.complete(9)
+    assert isinstance(placed, PartitionsChanged)
+    ((_, state),) = placed.changes
+    assert (state.replicas[0], state.isr, state.leader) == ("n2", ("n2",), "n2")
+    assert set(state.replicas) == set(NODES)

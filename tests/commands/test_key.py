@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from goqueue.cluster.formation import ClusterNote
+from goqueue.cluster.messages import NodeIdentity
+from goqueue.runtime.cluster.notes import NodeNotes
 from goqueue.security.api_key import parse_key
+from goqueue.storage.disk import SystemDisk
 from tests.api.keys import secured
 from tests.brokers import ask
 from tests.forked import Program, run
@@ -100,3 +104,10 @@ def test_unknown_role_is_refused_offline(tmp_path: Path) -> None:
     assert refused.returncode == 5
     assert "there is no role 'amdin'" in refused.stderr
     assert "did you mean admin?" in refused.stderr
+
+
+def test_key_is_not_made_in_the_directory_of_a_node_of_a_cluster(tmp_path: Path) -> None:
+    NodeNotes(SystemDisk(), str(tmp_path)).save(ClusterNote(NodeIdentity("n1", "57f5f1cf")))
+    refused = _key("rescue", "--role", "admin", "--data-dir", str(tmp_path))
+    assert refused.returncode != 0
+    assert "belongs to a node of a cluster" in refused.stderr

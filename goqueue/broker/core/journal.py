@@ -161,6 +161,11 @@ class Journal(Generic[Record]):
     def is_closed(self) -> bool:
         return self._closed is not None
 
+    @property
+    def has_pending(self) -> bool:
+        """True while records of this owner are being written."""
+        return bool(self._pending or self._gathered.waiting)
+
     def refuse_when_closed(self) -> None:
         if self._closed is not None:
             raise self._closed

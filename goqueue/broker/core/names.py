@@ -8,6 +8,7 @@ from goqueue.quantities import quoted
 
 _FORM = re.compile(r"[A-Za-z0-9._-]+")
 INTERNAL_PREFIX = "__"
+SECURITY = "__security"
 
 
 def check_name(name: str, noun: str, refusal: type[CallerError]) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.names import SECURITY, is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split
 from goqueue.broker.core.topic import Topic, TopicSpec
@@ -128,6 +128,11 @@ class ClusterTopics:
         """Return whether there are groups here from before the cluster had any."""
         partitions = self._runtime.broker.topics[GROUPS].partitions
         return GROUPS not in self._member.log.state.topics and any(one.log_end for one in partitions)
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether there are API keys here from before the cluster had any."""
+        return SECURITY not in self._member.log.state.topics and bool(self._runtime.broker.security.state.keys)
 
     # --- following ---
 

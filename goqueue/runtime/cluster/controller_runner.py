@@ -16,6 +16,7 @@ from typing import Protocol
 
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.broker.internal_topics import GROUP_SETTINGS, GROUPS
+from goqueue.broker.security.logs import SECURITY, SECURITY_SETTINGS
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller import Controller, ControllerSettings, Records
 from goqueue.cluster.controller_requests import (
@@ -44,7 +45,10 @@ _log = logging.getLogger("goqueue.cluster")
 
 _LATE_NS = NANOSECONDS
 """A tick that is so late shows that this process stood still."""
-_INTERNAL = (TopicSpec(name=GROUPS, partitions=GROUP_LOGS, settings=GROUP_SETTINGS),)
+_INTERNAL = (
+    TopicSpec(name=GROUPS, partitions=GROUP_LOGS, settings=GROUP_SETTINGS),
+    TopicSpec(name=SECURITY, partitions=1, settings=SECURITY_SETTINGS),
+)
 _TOPICS = 1
 """The feature level of topics with replicas."""
 
@@ -191,7 +195,7 @@ class ControllerRunner:
     def _register(self, controller: Controller, node: NodeIdentity, asked: Register) -> "asyncio.Future[int]":
         record = NodeRegistered(
             *node, asked.incarnation, asked.client_address, asked.peer_address, asked.version,
-            self._member.wall_clock(), asked.rack, asked.feature_level, asked.has_groups,
+            self._member.wall_clock(), asked.rack, asked.feature_level, asked.has_groups, asked.has_keys,
         )  # fmt: skip
         self._up_ns[node.node] = self._member.now()
         self._gone.pop(node.node, None)

@@ -21,6 +21,14 @@ class NodeNotes:
         self._disk = disk
         self._cluster, self._vote = f"{path}/cluster", f"{path}/vote"
 
+    def refuse_member(self) -> None:
+        """Raise if the directory is that of a node of a cluster: what the node shares must not be changed apart."""
+        if self._disk.kind(self._cluster) == "file":
+            raise ClusterNodeMismatch(
+                "the data directory belongs to a node of a cluster, whose keys all nodes share",
+                hint="make keys while the cluster runs: `goqueue-admin key create`",
+            )
+
     def load(self, node: str) -> ClusterNote | None:
         """Return who this directory belongs to, or None if no node of a cluster has used it."""
         facts = self._read(self._cluster)

@@ -85,6 +85,7 @@ class Presence:
             damaged,
             is_whole,
             member.topics.has_groups,
+            member.topics.has_keys,
         )
         if controller == member.note.me:
             member.office.register(member.note.me, register)

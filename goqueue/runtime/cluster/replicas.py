@@ -11,9 +11,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
+from goqueue.broker.core.epochs import load_epochs
 from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.truncation import reset_partition
 from goqueue.broker.core.work import Work
 from goqueue.broker.losses import AbsentLog, UnavailableLog
 from goqueue.cluster.leader_replica import AskController, ReplicaSettings
@@ -98,8 +100,8 @@ class Replicas:
         self._path = f"{runtime.store.path}/{NOTE}"
         self._noted = self._load_note()
         self._roles: dict[tuple[str, int], Leadership] = {}
-        self._waiting: dict[tuple[str, int], Partition] = {}
-        """Partitions of topics that the cluster does not know."""
+        self._beginning: set[PartitionId] = set()
+        """Partitions of internal topics that are about to take part."""
         self._early: dict[PartitionId, dict[str, OpenReplica]] = {}
         """Requests of followers that came before this node knew that it leads."""
         self._uneven: dict[LocalReplica, None] = {}
@@ -200,8 +202,32 @@ class Replicas:
         for name, record in self._node.log.state.topics.items():
             if is_internal(name) and name in self._runtime.broker.topics:
                 for partition in self._runtime.broker.topics[name].partitions:
-                    if PartitionId(record.created_ns, partition.number) in changed:
-                        self._attach(partition, record.created_ns)
+                    if (log := PartitionId(record.created_ns, partition.number)) in changed - self._beginning:
+                        self._begin(partition, log)
+
+    def _begin(self, partition: Partition, log: PartitionId) -> None:
+        state = self._node.log.state.partitions.get(log)
+        is_new = state is not None and self.me in state.replicas and self.me not in state.isr and partition.log_end
+        if is_new:
+            self._beginning.add(log)
+            self.run(self._begin_anew(partition, log))
+        else:
+            self._attach(partition, log.topic_id)
+
+    async def _begin_anew(self, partition: Partition, log: PartitionId) -> None:
+        """Have a partition take part; what this node has recorded there before it followed a leader is removed."""
+        try:
+            state = self._node.log.state.partitions.get(log)
+            is_first = state is not None and state.partition_epoch == 1
+            if is_first or not (await self.perform(load_epochs(partition.log, self.disk))).last:
+                _log.warning("log %s begins anew: the cluster has the records of another node", partition.log.name)
+                await self.perform(partition.synced(partition.log_end))
+                await self.perform(reset_partition(partition, self.disk, 0, []))
+        except GoQueueError as error:
+            _log.error("log %s cannot take part until the next start: %s", partition.log.name, error)
+        else:
+            self._beginning.discard(log)
+            self._attach(partition, log.topic_id)
 
     def _update_roles(self, changed: frozenset[PartitionId]) -> None:
         state = self._node.log.state

@@ -1,0 +1,49 @@
+"""Keeps the state of a journal up to date at the nodes that do not lead its log: each can answer questions of its own.
+
+Changes are made at the leader, once it has read all that it inherited.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from goqueue.broker.core.journal import Journal
+from goqueue.errors import LeaderUnavailable
+
+
+class JournalFollower:
+    """Follows one journal of a cluster. Created on the loop."""
+
+    def __init__(self, journal: Journal[Any], changed: Callable[[], None]) -> None:
+        """`changed` is called when the state may be another one."""
+        self._journal = journal
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def look(self) -> None:
+        """Apply what is committed, now and whenever there is more."""
+        if self._is_stopped or self._journal.is_closed:
+            return
+        self._journal.partition.watch(self._look_soon)
+        self._follow()
+
+    def _look_soon(self) -> None:
+        self._loop.call_soon(self.look)
+
+    def _follow(self) -> None:
+        if not self._journal.has_pending:  # what is written here is applied when it is committed
+            self._journal.follow()
+            self._changed()
+
+    def refuse_unless_led(self) -> None:
+        """Raise if changes are made at another node. All earlier ones are known here, if this returns."""
+        leadership = self._journal.partition.leadership
+        if leadership is None:
+            raise LeaderUnavailable("the cluster has not decided yet which node leads this log", retry_after=1)
+        if not leadership.knows_end:
+            raise leadership.other_coordinator()
+        self._follow()
