@@ -12,7 +12,14 @@ from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
 from goqueue.cluster.replication_messages import ResignLeadership
-from goqueue.errors import GoQueueError, LeadershipLost, LeaderUnavailable, NotLeader, SequenceOutOfOrder
+from goqueue.errors import (
+    GoQueueError,
+    LeadershipLost,
+    LeaderUnavailable,
+    NotEnoughReplicas,
+    NotLeader,
+    SequenceOutOfOrder,
+)
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk
 from goqueue.testing.disk import FaultyDisk
@@ -100,6 +107,24 @@ def test_waiting_publish_is_told_that_the_leadership_was_lost(tmp_path: Path) ->
             await waiting
         with pytest.raises(NotLeader):
             await leader.publish(b"refused")
+
+    run(tmp_path, scenario)
+
+
+def test_waiting_publish_is_answered_when_too_few_replicas_are_in_sync(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        await cluster.stop("n2", "n3")
+        with pytest.raises(LeadershipLost, match="1 replica in sync since this was appended, and min_isr is 2"):
+            await leader.publish(b"unknown")
+        with pytest.raises(NotEnoughReplicas):
+            await leader.publish(b"refused")
+        await cluster.start("n2", "n3")
+        cluster.tell()
+        await cluster.until(lambda: len(cluster.state.isr) == 3)
+
+        assert await leader.values() == [b"unknown"]
 
     run(tmp_path, scenario)
 

@@ -90,6 +90,10 @@ class Commit:
         del waiting[:count]
         call_all(answers)
 
+    def give_up(self, error: GoQueueError) -> None:
+        """Answer all who wait for what is not committed: it may be, and when is not known."""
+        self._answer_all(error)
+
     def reached(self, level: CommitLevel) -> int:
         """Return the end of what has reached the level."""
         if level is CommitLevel.COMMITTED:
@@ -100,7 +104,10 @@ class Commit:
 
     def _answer(self) -> None:
         """Answer those who wait for what is reached, and all if the log will not come further."""
-        obstacle, answers = self.obstacle or self._log.obstacle, list[Callable[[], None]]()
+        self._answer_all(self.obstacle or self._log.obstacle)
+
+    def _answer_all(self, obstacle: GoQueueError | None) -> None:
+        answers = list[Callable[[], None]]()
         for level, waiting in list(self._waiting.items()):
             reached = self.reached(level)
             count = bisect_right(waiting, reached, key=_end_of) if obstacle is None else len(waiting)

@@ -149,6 +149,19 @@ class Leadership:
             leader_epoch=self.leader_epoch,
         )
 
+    def undecided(self) -> LeadershipLost:
+        """Return the error for those who wait for what is stored here while too few replicas are in sync."""
+        name = f"partition {self.partition} of topic {quoted(self.topic)}"
+        return LeadershipLost(
+            f"{name} has {format_count(len(self.isr), 'replica')} in sync since this was appended, and min_isr is"
+            f" {self.min_isr}: it is committed when more are back, or not at all",
+            hint="send it again later; a producer with a producer id does not store it twice",
+            retry_after=_RETRY_SECONDS,
+            topic=self.topic,
+            partition=self.partition,
+            leader_epoch=self.leader_epoch,
+        )
+
     def _details(self) -> dict[str, Any]:
         leader = self.leader or None
         return {

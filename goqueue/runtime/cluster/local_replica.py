@@ -7,7 +7,7 @@ turn, it writes the first frame of its epoch and answers clients. One that stops
 
 import asyncio
 import logging
-from collections.abc import Callable
+from functools import partial
 
 from goqueue.broker.core.epochs import begin_epoch, load_epochs
 from goqueue.broker.core.leadership import Leadership
@@ -101,6 +101,8 @@ class LocalReplica:
             self.leader.changed(state)
             self._owner.uneven(self)
             self._after_leader()
+            if not self.leader.has_enough and not is_internal(self.partition.topic):  # journals wait for the end
+                self.partition.commits.give_up(role.undecided())
         elif self._change is None and not self._fits(state):
             self._change = self._owner.run(self._follow_state())
         self.partition.wake()
@@ -392,7 +394,7 @@ class LocalReplica:
         frames = check_data(content, data, log.last_time, stream.node)
         try:
             for piece in dense_pieces(frames) if data.has_gaps else (frames,):
-                log.append_stamped(piece, _freeing(stream, len(piece.buffer)))
+                log.append_stamped(piece, partial(stream.free, len(piece.buffer)))
         except GoQueueError as error:
             self._fail(error)
             return
@@ -444,7 +446,3 @@ class LocalReplica:
 
     def __repr__(self) -> str:
         return f"<LocalReplica {self.partition.log.name}: {self.leader or self.follower or 'idle'}>"
-
-
-def _freeing(stream: ReplicationStream, size: int) -> Callable[[GoQueueError | None], None]:
-    return lambda _: stream.free(size)

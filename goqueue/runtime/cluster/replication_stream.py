@@ -183,8 +183,8 @@ class ReplicationStream:
         self._higher[replica] = None
         self._arm()
 
-    def free(self, size: int) -> None:
-        """Give back the credit of data that is stored, or was not taken."""
+    def free(self, size: int, _: GoQueueError | None = None) -> None:
+        """Give back the credit of data that is stored or refused, or was not taken."""
         self._freed += size
         self._arm()
 
