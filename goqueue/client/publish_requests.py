@@ -107,10 +107,12 @@ def publish_frames(
     *,
     begin: bool = False,
     placed_by: int | None = None,
+    place: tuple[str, int] | None = None,
 ) -> ApiRequest[list[SectionResult]]:
     """Return the request for sections. The producer decides whether it is sent again.
 
     `placed_by` is the number of partitions by which the partitions of keys were chosen: the broker refuses another one.
+    `place` is the topic with one of the partitions, whose leader gets them all.
     `whose` is the producer id and epoch of their transaction, and `begin` tells the broker to begin it if necessary.
     """
     checksum = 0
@@ -132,4 +134,4 @@ def publish_frames(
             raise unreadable_response(answer, f"{len(results)} results for {len(sections)} sections")
         return results
 
-    return ApiRequest("POST", f"/topics/{quote(name)}/messages{query}", read, sections, headers)
+    return ApiRequest("POST", f"/topics/{quote(name)}/messages{query}", read, sections, headers, place=place)

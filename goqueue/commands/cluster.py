@@ -166,7 +166,7 @@ def _running(place: Path, names: list[str]) -> Iterator[dict[str, ChildBroker]]:
 
 def _introduce(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
     controller = _await_controller(brokers)
-    first = next(iter(brokers.values())).address
+    servers = ",".join(broker.address for broker in brokers.values())
     terminal.say(
         f"a cluster of {format_count(len(brokers), 'node')}, in {place}; the controller is {controller}",
         "",
@@ -174,7 +174,7 @@ def _introduce(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
         "",
         "Topics have replicas on several nodes. Try in another terminal:",
         "",
-        f"  export GOQUEUE_SERVER={first}",
+        f"  export GOQUEUE_SERVER={servers}",
         "  goqueue-cli cluster status",
         "  goqueue-cli cluster nodes --watch",
         f"  kill -9 {brokers[controller].process_id}        # the controller: another node takes over",

@@ -25,6 +25,8 @@ from goqueue.spark.sink.producer import (
     write_identity,
 )
 from goqueue.testing.broker import LocalBroker
+from tests.client.clusters import led_cluster, partitions_of
+from tests.client.peers import Asked
 from tests.client.relay import once, relay
 
 WHO = write_identity("w", 0)
@@ -112,6 +114,27 @@ def test_write_goes_on_at_the_next_address_and_stores_nothing_twice(
         one.add("orders", 0, frames(70, 100))
         one.finish()
     assert values(url) == numbered(0, 100)
+
+
+def test_partitions_go_to_their_leaders_and_follow_them(url: str, small_requests: Callable[[int], None]) -> None:
+    small_requests(12)
+    with led_cluster(url, "orders", ["n1", "n2", "n3"]) as cluster:
+        with attempt(",".join(cluster.urls)) as one:
+            for first in range(0, 100, 10):
+                for partition in range(3):
+                    one.add("orders", partition, frames(first, first + 10))
+                if first == 40:
+                    refused = cluster.refusals
+                    cluster.lose("n1", "n2")
+            one.finish()
+        assert refused <= 4
+        assert cluster.refusals <= refused + 4
+        assert {partition for one in cluster.nodes["n3"].asked("/messages") for partition in sent_to(one)} >= {2}
+    assert [values(url, partition=partition) for partition in range(3)] == [numbered(0, 100)] * 3
+
+
+def sent_to(asked: Asked) -> list[int]:
+    return partitions_of(asked, asked.target.partition("?")[0])
 
 
 @pytest.mark.parametrize("again", [5, 7, 11, 200])

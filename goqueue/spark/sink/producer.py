@@ -1,7 +1,7 @@
 """Send the messages of a task, and repeat requests until the broker has them.
 
 Messages gather for each partition of a topic; what has gathered goes as one request, with a section for each of
-them. One request is under way at a time, and the next one is encoded meanwhile.
+them; in a cluster one for each leader. One request is under way at a time, and the next one is encoded meanwhile.
 
 What must stay true:
 
@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from goqueue.client import Client, publish_requests
+from goqueue.client.address import Address
 from goqueue.client.api_request import ApiRequest
 from goqueue.client.connection import Connection
 from goqueue.client.publish_requests import SectionResult
@@ -27,7 +28,14 @@ from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.section_encoding import encode_section, with_producer_header
 from goqueue.client.threads import sleep
 from goqueue.client.transaction_requests import TransactionIdentity
-from goqueue.errors import ChecksumMismatch, GoQueueError, RequestTimedOut, SequenceOutOfOrder, TransientError
+from goqueue.errors import (
+    ChecksumMismatch,
+    GoQueueError,
+    NotLeader,
+    RequestTimedOut,
+    SequenceOutOfOrder,
+    TransientError,
+)
 from goqueue.limits import CLIENT_PRODUCER_ID_MIN, MIB, SEQUENCE_COUNT
 from goqueue.spark.sink.frames import EncodedFrames
 from goqueue.storage import frame
@@ -166,12 +174,24 @@ class PipelinedConnection:
     def repeat(self, call: ApiRequest[list[SectionResult]], refused: GoQueueError) -> list[SectionResult]:
         attempts = RequestAttempts(call, self._timeout)
         while True:
+            if isinstance(refused, NotLeader) and len(call.body) > 1:
+                raise refused  # its sections may have several leaders now
             if not isinstance(refused, ChecksumMismatch):  # what was damaged on its way is whole when it comes again
                 sleep(attempts.after(refused))
             try:
                 return self._connection.decode(call, self._connection.exchange(call, attempts.left()))
             except GoQueueError as error:
                 refused = error
+
+    def leader(self, topic: str, partition: int) -> Address | None:
+        """Return the leader of a partition in a cluster, once a refusal has named it."""
+        cluster = self._connection.servers.cluster
+        return None if cluster is None else cluster.leader((topic, partition))
+
+    def heed(self, refused: GoQueueError) -> None:
+        """Take what a refusal says about the leader of its partition."""
+        if (cluster := self._connection.servers.cluster) is not None:
+            cluster.heed(refused)
 
     def close(self) -> None:
         self._connection.close()
@@ -237,6 +257,13 @@ class TaskProducer:
     def _send(self, topic: str) -> None:
         batches = [self._packed(lane) for lane in self._lanes[topic].values() if lane.gathered]
         self._sizes[topic] = 0
+        by_leader: dict[Address | None, list[PendingBatch]] = {}
+        for batch in batches:
+            by_leader.setdefault(self._wire.leader(topic, batch.lane.partition), []).append(batch)
+        for led in by_leader.values():
+            self._send_together(led)
+
+    def _send_together(self, batches: list[PendingBatch]) -> None:
         batches = _still_needed(batches)
         call = self._call(batches)
         self._conclude()
@@ -256,7 +283,9 @@ class TaskProducer:
         if not batches:
             return None
         sections = [batch.section(self._identity) for batch in batches]
-        return publish_requests.publish_frames(batches[0].lane.topic, sections, "all", self._whose)
+        lane = batches[0].lane
+        place = lane.topic, lane.partition
+        return publish_requests.publish_frames(lane.topic, sections, "all", self._whose, place=place)
 
     def _conclude(self) -> None:
         """Receive the response of the request in flight, and resolve what it refuses."""
@@ -275,6 +304,10 @@ class TaskProducer:
             if len(batches) > 1:
                 raise
             return [error]
+        except NotLeader as error:
+            if len(batches) == 1:
+                raise
+            return [error] * len(batches)
         return [result.refusal or result for result in results]
 
     def _settle(self, batch: PendingBatch, outcome: SectionResult | GoQueueError) -> None:
@@ -288,6 +321,7 @@ class TaskProducer:
                     return
                 left = rest
             elif isinstance(outcome, TransientError):
+                self._wire.heed(outcome)
                 refused = outcome
             else:
                 raise outcome
