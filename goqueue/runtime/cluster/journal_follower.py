@@ -4,11 +4,14 @@ Changes are made at the leader, once it has read all that it inherited.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from goqueue.broker.core.journal import Journal
-from goqueue.errors import LeaderUnavailable
+from goqueue.errors import GoQueueError, LeaderUnavailable
+
+_log = logging.getLogger("goqueue.cluster")
 
 
 class JournalFollower:
@@ -19,6 +22,8 @@ class JournalFollower:
         self._journal = journal
         self._changed = changed
         self._loop = asyncio.get_running_loop()
+        self._seen_end = -1
+        """The end of what `changed` was called for."""
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -29,14 +34,22 @@ class JournalFollower:
         if self._is_stopped or self._journal.is_closed:
             return
         self._journal.partition.watch(self._look_soon)
-        self._follow()
+        try:
+            self._follow()
+        except GoQueueError as error:  # operators see the log's fault; the next look tries again
+            _log.warning("log %s cannot be followed: %s", self._journal.log.name, error)
 
     def _look_soon(self) -> None:
         self._loop.call_soon(self.look)
 
     def _follow(self) -> None:
-        if not self._journal.has_pending:  # what is written here is applied when it is committed
-            self._journal.follow()
+        journal = self._journal
+        if journal.has_pending:  # what is written here is applied when it is committed
+            return
+        if journal.durable_end < journal.partition.high_watermark:
+            journal.follow()
+        if journal.durable_end != self._seen_end:  # also when the log was cut back
+            self._seen_end = journal.durable_end
             self._changed()
 
     def refuse_unless_led(self) -> None:

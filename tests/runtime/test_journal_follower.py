@@ -1,0 +1,87 @@
+"""The keys of a node that follows another one: applied when they are committed, undone when the log is cut back."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.core.leadership import Leadership
+from goqueue.broker.core.truncation import truncate_partition
+from goqueue.broker.core.work import run_work
+from goqueue.errors import LeaderUnavailable, NotCoordinator
+from goqueue.runtime.cluster.journal_follower import JournalFollower
+from goqueue.security.records import RoleRecord, encode_security_record
+from goqueue.storage import scan
+from tests.broker.brokers import Running
+
+
+class Follower:
+    """A node whose leader has recorded roles."""
+
+    def __init__(self) -> None:
+        self.running = Running()
+        self.security = self.running.broker.security
+        self.partition = self.security.journal.partition
+        self.changes = 0
+        self.follower = JournalFollower(self.security.journal, self._count)
+        self.role = Leadership("__security", 0, "n1", {"n2": "http://n2"}.get)
+        self.role.leader = "n2"
+        self.partition.leadership = self.role
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    async def receive(self, *names: str) -> None:
+        """Append what the leader has sent, and commit it."""
+        records = (RoleRecord(name=name, rules=(), summary="", created_ns=1, created_by="") for name in names)
+        content = bytearray(b"".join(map(encode_security_record, records)))
+        self.partition.log.append(scan.check_batch(content), lambda _: None)
+        self.running.flush()
+        await asyncio.sleep(0)
+
+    @property
+    def roles(self) -> set[str]:
+        return set(self.security.state.roles)
+
+
+def test_records_of_the_leader_are_in_force_when_they_are_committed() -> None:
+    async def main() -> None:
+        node = Follower()
+        node.follower.look()
+        await node.receive("till")
+        assert node.roles == {"till"}
+        await node.receive("office", "porter")
+        assert node.roles == {"till", "office", "porter"}
+        seen = node.changes
+        node.follower.look()
+        assert node.changes == seen, "a change was told that was none"
+
+    asyncio.run(main())
+
+
+def test_records_that_are_cut_off_are_undone() -> None:
+    async def main() -> None:
+        node = Follower()
+        node.follower.look()
+        await node.receive("till", "office")
+        seen = node.changes
+        run_work(truncate_partition(node.partition, node.running.disk, 1))
+        await asyncio.sleep(0)
+        assert (node.roles, node.changes) == ({"till"}, seen + 1)
+
+    asyncio.run(main())
+
+
+def test_changes_are_made_by_the_leader_that_knows_all_earlier_ones() -> None:
+    async def main() -> None:
+        node = Follower()
+        with pytest.raises(NotCoordinator):
+            node.follower.refuse_unless_led()
+        node.role.leader, node.role.is_leading = "n1", True
+        with pytest.raises(LeaderUnavailable):
+            node.follower.refuse_unless_led()
+        await node.receive("inherited")
+        node.role.is_settled = True
+        node.follower.refuse_unless_led()
+        assert node.roles == {"inherited"}
+
+    asyncio.run(main())
