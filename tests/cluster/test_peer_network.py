@@ -1,9 +1,12 @@
 """The connections of one node with others that are not there, or are no nodes."""
 
 import asyncio
+import socket
+from collections.abc import Callable
 
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.peer_messages import PROTOCOL, Hello
+from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 
 SECRET = b"the secret of a test"
@@ -34,3 +37,34 @@ def test_problem_of_an_address_is_over_once_nothing_listens_there() -> None:
 
     assert before == {"n2": "the connection ended before its first request or answer"}
     assert after == {}
+
+
+def test_defect_in_a_handler_is_told_to_the_owner() -> None:
+    def break_down(_: object) -> None:
+        raise KeyError("a defect")
+
+    async def run() -> None:
+        failed = asyncio.Event()
+
+        def handlers(node: str, connected: Callable[[PeerLink], None], told: Callable[[], None]) -> PeerHandlers:
+            hello = Hello(PROTOCOL, NodeIdentity(node, "d"), "", ("n1", "n2"), (), "")
+            return PeerHandlers(
+                lambda: hello,
+                lambda _: None,
+                connected,
+                *(lambda _, __: None, lambda _: None, lambda _: None, lambda _, __: None, lambda _, __, ___: None),
+                told,
+            )
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = free.getsockname()
+        listening = PeerNetwork("n2", {"n2": address}, SECRET, handlers("n2", lambda _: None, lambda: None))
+        dialing = PeerNetwork("n1", {"n2": address}, SECRET, handlers("n1", break_down, failed.set))
+        await listening.start(address)
+        await dialing.start(None)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await failed.wait()
+        await dialing.stop()
+        await listening.stop()
+
+    asyncio.run(run())

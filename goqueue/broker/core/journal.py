@@ -240,8 +240,14 @@ class Journal(Generic[Record]):
                 self._machine.apply(record)
 
     def _unrefused(self) -> list[_RecordBatch[Record]]:
-        """Return the pending records that were not refused. Callbacks of a refusal may already have recorded again."""
+        """Return the pending records that were not refused. Callbacks of a refusal may already have recorded again.
+
+        While nothing is committed here any more, all of them are refused, though the log still has them: another
+        leader decides which it keeps.
+        """
         standing: list[_RecordBatch[Record]] = []
+        if self.partition.commits.obstacle is not None:
+            return standing
         end = self.log.next_offset
         for pending in reversed(self._pending):
             if pending.next_offset <= end:

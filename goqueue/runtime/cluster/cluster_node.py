@@ -125,7 +125,7 @@ class ClusterNode:
         self.replicas = Replicas(self, runtime, ReplicaSettings(settings.replica_lag_ns))
         handlers = PeerHandlers(
             self._hello, self._refusal, self._connected, self._received, self._ended, self._on_refused,
-            self.replicas.received, self.replicas.data,
+            self.replicas.received, self.replicas.data, runtime.on_failure.emit,
         )  # fmt: skip
         self.network = PeerNetwork(settings.node, settings.peers, settings.secret, handlers, settings.tls)
         if note.is_formed:
@@ -280,6 +280,10 @@ class ClusterNode:
                     self._do(effect)
         except GoQueueError as error:
             self.fail(error)
+        except Exception:  # the rest of this node would look alive, and take no part
+            _log.critical("the node failed by a defect: the broker stops", exc_info=True)
+            self._runtime.on_failure.emit()
+            raise
         finally:
             self._is_working = False
         self._arm()

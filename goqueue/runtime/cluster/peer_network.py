@@ -57,6 +57,8 @@ class PeerHandlers:
     replication: Callable[[PeerLink, ReplicationMessage], None] = lambda _, __: None
     data: Callable[[PeerLink, int, memoryview], None] = lambda _, __, ___: None
     """Takes a message of another kind. Raises PeerFailure."""
+    failed: Callable[[], None] = lambda: None
+    """A task of the network has failed by a defect: the node must not go on with the rest."""
 
 
 class PeerNetwork:
@@ -130,8 +132,14 @@ class PeerNetwork:
     def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log.critical("a connection between nodes failed by a defect", exc_info=failure)
+            self._handlers.failed()
 
     # --- connections ---
 

@@ -288,6 +288,20 @@ def test_records_after_a_refused_one_are_refused_and_undone() -> None:
     assert writing.after_crash().known == {"a": "again"}
 
 
+def test_records_that_another_leader_decides_about_are_undone_together() -> None:
+    writing, seen = Writing(), list[tuple[GoQueueError | None, dict[str, str]]]()
+    writing.record(("a", "apple"))
+    commits = writing.journal.partition.commits
+    commits.replicated_end = writing.log.next_offset
+    for word in ("axe", "arm"):
+        writing.journal.record([("a", word)], lambda error: seen.append((error, dict(writing.known))))
+    writing.store.flush()
+    assert seen == []
+    commits.obstacle = LogClosed("another node leads")
+    commits.advance()
+    assert seen == [(commits.obstacle, {"a": "apple"})] * 2
+
+
 def test_fenced_log_refuses_gathered_records() -> None:
     writing, one, two = Writing(), Answers(), Answers()
     writing.record(("a", "apple"))
