@@ -5,7 +5,9 @@ office the state is dropped, as the records may be.
 
 Which nodes are there is not recorded, only fences are. A node is fenced when it was silent for a session, or at once
 when its process is gone: its address refuses connections, to this node and to a second one. After a change of the
-controller, or a pause of this process, every node has a whole session again.
+controller, or a pause of this process, every node has a whole session again: it may have a lease of the former one.
+The former controller itself has only what is left of a session after the election timeout, within which no majority
+has answered it.
 """
 
 import asyncio
@@ -83,6 +85,8 @@ class ControllerRunner:
         self._member = member
         self.controller: Controller | None = None
         self._since_ns = self._grace_ns = self._tick_ns = 0
+        self._former = ""
+        """The controller before this one."""
         self._up_ns: dict[str, int] = {}
         """Since when this controller knows that a node is there."""
         self._fenced_at: dict[str, int] = {}
@@ -99,6 +103,8 @@ class ControllerRunner:
         raft = self._member.raft
         if raft is None or not raft.is_leader:
             self.controller = None
+            if raft is not None and raft.leader is not None:
+                self._former = raft.leader.node
         elif self.controller is None and raft.is_controller:
             self._open()
 
@@ -260,8 +266,10 @@ class ControllerRunner:
             self._return_leaders(now)
 
     def _silence_ns(self, node: str, now: int) -> int:
-        silence = self._member.membership.silence_ns(node, now)
-        return min(now - self._grace_ns, now if silence is None else silence)
+        silence, grace = self._member.membership.silence_ns(node, now), self._grace_ns
+        if node == self._former and grace == self._since_ns and self._member.raft is not None:
+            grace -= self._member.raft.settings.election_ns
+        return min(now - grace, now if silence is None else silence)
 
     def _unfence(self, node: str, raft: Raft) -> None:
         """Let a node in again that is heard, and that knows of its fence."""
