@@ -17,8 +17,8 @@ class Leadership:
     """The leader and the replicas of one partition, as this node knows them."""
 
     __slots__ = (
-        "_address_of", "_has_lease", "common_end", "is_leading", "is_settled", "isr", "leader", "leader_epoch",
-        "log_start", "min_isr", "node", "partition", "replicas", "topic",
+        "_address_of", "_has_lease", "common_end", "is_handing_over", "is_leading", "is_settled", "isr", "leader",
+        "leader_epoch", "log_start", "min_isr", "node", "partition", "replicas", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,8 @@ class Leadership:
         """All replicas have everything below. Compaction stays below, or one would miss that a key was deleted."""
         self.is_leading = False
         """Whether this process has begun this epoch as the leader."""
+        self.is_handing_over = False
+        """Whether this node stops, and takes nothing any more."""
         self.is_settled = False
         """Whether the first frame of this leader is committed, so that its high watermark is that of the partition."""
 
@@ -101,6 +103,10 @@ class Leadership:
                 min_isr=self.min_isr,
             )
 
+    def hand_over(self) -> None:
+        """Take nothing any more: this node is about to give its leaders away. What is under way goes on."""
+        self.is_handing_over, self.is_leading = True, False
+
     def refusal(self) -> NotLeader | LeaderUnavailable:
         """Return why this node does not answer for the partition."""
         name = f"partition {self.partition} of topic {quoted(self.topic)}"
@@ -112,6 +118,8 @@ class Leadership:
             )
         if not self.leader:
             why = f"{name} has no leader now"
+        elif self.is_handing_over:
+            why = f"node {self.node} stops and hands {name} over"
         elif not self.is_leading:
             why = f"node {self.node} is taking over {name}"
         else:

@@ -60,3 +60,12 @@ def test_publish_for_all_replicas_needs_enough_of_them() -> None:
     with pytest.raises(NotEnoughReplicas, match="has 1 replica in sync, and min_isr is 2"):
         alone.refuse_unless_enough()
     leadership().refuse_unless_enough()
+
+
+def test_node_that_hands_over_takes_nothing_and_says_why() -> None:
+    role = Leadership("orders", 3, "n1")
+    role.leader, role.is_leading = "n1", True
+    role.refuse_unless_leading()
+    role.hand_over()
+    with pytest.raises(LeaderUnavailable, match="node n1 stops and hands partition 3 of topic 'orders' over"):
+        role.refuse_unless_leading()
