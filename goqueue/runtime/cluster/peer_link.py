@@ -11,7 +11,6 @@ come over streams, everything else over a protocol of its own.
 import asyncio
 import secrets
 import ssl
-import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -22,7 +21,7 @@ from goqueue.cluster.handshake import NONCE_BYTES, SEAL_BYTES, PeerKeys, Sealer,
 from goqueue.cluster.peer_messages import AnyMessage, Hello, decode_message, encode_message
 from goqueue.limits import CLUSTER_HANDSHAKE_BYTES_MAX, CLUSTER_OUTGOING_BYTES_MAX
 from goqueue.quantities import quoted
-from goqueue.runtime.cluster.peer_protocol import PeerProtocol, Receiver, WrongSeal
+from goqueue.runtime.cluster.peer_protocol import LENGTH, PeerProtocol, Receiver, WrongSeal
 from goqueue.runtime.cluster.peer_tls import (
     TLS_HANDSHAKE,
     PeerContexts,
@@ -35,7 +34,6 @@ from goqueue.runtime.cluster.peer_tls import (
 
 UPGRADE = "goqueue-peer/1"
 _PATHS = ("/cluster/replicate", "/v1/cluster/replicate")
-_LENGTH = struct.Struct(">I")
 MESSAGE = 1
 """The kind of a message in MessagePack."""
 _HEAD_END = b"\r\n\r\n"
@@ -82,12 +80,12 @@ class PeerLink:
             return
         first = bytes([kind])
         seal = self._sent.seal_parts((first, *parts))
-        self._writer.transport.writelines((_LENGTH.pack(size + 1), first, *parts, seal))
+        self._writer.transport.writelines((LENGTH.pack(size + 1), first, *parts, seal))
 
     async def receive_hello(self) -> AnyMessage | None:
         """Read the first message; None at the end. Raises PeerFailure."""
         try:
-            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
             if not 1 <= length <= CLUSTER_HANDSHAKE_BYTES_MAX:
                 raise PeerFailure(f"node {self.node} sent a message of {length:,} bytes")
             content = memoryview(await self._reader.readexactly(length + SEAL_BYTES))

@@ -42,6 +42,8 @@ DATA, CONFIRMATIONS, CREDIT, HIGH_WATERMARKS = 2, 3, 4, 5
 _CREDIT = struct.Struct(">I")
 _CREDIT_BYTES_MIN = CLUSTER_WINDOW_BYTES // 16
 """Less is given back with more: a message costs more than it is worth."""
+_RESERVED_BYTES = CLUSTER_WINDOW_BYTES // 2
+"""Credit that is left to what is pushed, while other partitions catch up."""
 
 
 class StreamedReplica(Protocol):
@@ -106,7 +108,7 @@ class ReplicationStream:
         self._pump()
 
     def _pump(self) -> None:
-        while self._queue and self.credit > 0 and not self._is_loading and not self.is_over:
+        while self._queue and self.credit > _RESERVED_BYTES and not self._is_loading and not self.is_over:
             replica = next(iter(self._queue))
             del self._queue[replica]
             leader = replica.leader
