@@ -20,7 +20,9 @@ from goqueue.errors import (
     LeaderUnavailable,
     NotCoordinator,
     NotLeader,
+    PartitionNotFound,
     RequestTimedOut,
+    TopicNotFound,
 )
 from goqueue.wire.headers import METADATA
 
@@ -93,12 +95,12 @@ class ConnectionCore(ABC):
     def decode(self, call: ApiRequest[T], answer: ApiResponse) -> T:
         """Return the result of a request. Raises what it was refused with."""
         version = answer.headers.get(_METADATA)
-        if version is not None:
+        if version is not None and version.isdigit():
             self._servers.announced(version)
         try:
             result = call.decode(answer)
         except GoQueueError as error:
-            raise self.noted(error) from None
+            raise self.noted(self._believed(error, version)) from None
         if self._said or self._tried:
             self._servers.worked(self._address)
             self._tried.clear()
@@ -106,6 +108,20 @@ class ConnectionCore(ABC):
             self._silences = 0
         self._redirect = None
         return result
+
+    def _believed(self, error: GoQueueError, version: bytes | None) -> GoQueueError:
+        """Return the error for a refusal: a node that is behind others may not know a topic yet."""
+        cluster = self._servers.cluster
+        if (
+            cluster is None
+            or version is None
+            or not version.isdigit()
+            or not isinstance(error, TopicNotFound | PartitionNotFound)
+        ):
+            return error
+        if int(version) >= cluster.version:
+            return error
+        return LeaderUnavailable(f"{error.sentence}; but the node at {self._address} is behind others")
 
     def noted(self, error: GoQueueError) -> GoQueueError:
         """Note a failure of the address, and return its error: `untried` in the details if another one is left."""

@@ -56,10 +56,9 @@ class Servers:
 
     def announced(self, version: bytes) -> None:
         """Note the version of the metadata that an answer has in its headers."""
-        number = int(version) if version.isdigit() else 0
         if self.cluster is None:
             self.cluster, self.is_one = ClusterView(secure=self.current.secure), False
-        self.cluster.version = max(self.cluster.version, number)
+        self.cluster.version = max(self.cluster.version, int(version))
 
     def add_nodes(self) -> None:
         """Use the addresses of the nodes of the cluster, too."""

@@ -97,6 +97,25 @@ def test_producer_waits_for_the_next_leader_when_a_node_is_lost(
     assert values(broker, 0) == list(range(0, 30, 3))
 
 
+def test_node_that_does_not_know_a_new_topic_yet_is_asked_again(
+    broker: LocalBroker, cluster: LedCluster, client_class: type[Client]
+) -> None:
+    node = cluster.nodes["n2"].relay
+    instead, unknown = node.instead, [refusal("topic_not_found", 404)]
+
+    def answer(asked: Asked) -> Reply:
+        if "/messages" in asked.target and unknown:
+            head, _, body = unknown.pop().partition(b"\r\n\r\n")
+            return head + b"\r\ngoqueue-metadata: 0\r\n\r\n" + body
+        return instead(asked)
+
+    node.instead = answer
+    with client_class(cluster.urls) as client, client.producer() as producer:
+        assert producer.send("orders", "0", partition=1).result().offset == 0
+    assert not unknown
+    assert values(broker, 1) == [0]
+
+
 def test_each_producer_of_a_client_notices_a_new_leader(cluster: LedCluster, client_class: type[Client]) -> None:
     with client_class(cluster.urls) as client, client.producer() as one, client.producer() as other:
         for producer in (one, other):
