@@ -166,7 +166,7 @@ def _running(place: Path, names: list[str]) -> Iterator[dict[str, ChildBroker]]:
 
 def _introduce(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
     controller = _await_controller(brokers)
-    servers = ",".join(broker.address for broker in brokers.values())
+    addresses = ",".join(broker.address for broker in brokers.values())
     terminal.say(
         f"a cluster of {format_count(len(brokers), 'node')}, in {place}; the controller is {controller}",
         "",
@@ -174,10 +174,13 @@ def _introduce(place: Path, brokers: Mapping[str, ChildBroker]) -> None:
         "",
         "Topics have replicas on several nodes. Try in another terminal:",
         "",
-        f"  export GOQUEUE_SERVER={servers}",
-        "  goqueue-cli cluster status",
-        "  goqueue-cli cluster nodes --watch",
+        f"  export GOQUEUE_SERVER={addresses}",
+        "  goqueue-cli topic create orders --partitions 3",
+        "  seq 1000 | goqueue-cli publish orders",
+        "  goqueue-cli cluster partitions --topic orders",
         f"  kill -9 {brokers[controller].process_id}        # the controller: another node takes over",
+        "  goqueue-cli cluster status",
+        "  seq 1000 | goqueue-cli publish orders",
         "",
         "^C stops",
     )

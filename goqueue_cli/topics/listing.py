@@ -9,7 +9,7 @@ import typer
 
 from goqueue.console import terminal
 from goqueue.console.flags import EveryFlag, WatchOptions
-from goqueue.console.formatting import PRIORITIES, format_ago, format_rate, format_size_rate
+from goqueue.console.formatting import PRIORITIES, format_ago, format_names, format_rate, format_size_rate
 from goqueue.console.names import Results, Write, for_each_name, in_blocks
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, session_flags
@@ -50,6 +50,11 @@ _PARTITION = (
     Column("SEGMENTS", "segments", format_count),
     Column("DURABLE", "durable_end", format_count, wide=True),
     Column("END", "log_end", format_count, wide=True),
+)
+_REPLICAS = (
+    Column("LEADER", "leader"),
+    Column("REPLICAS", "replicas", format_names),
+    Column("ISR", "in_sync_replicas", format_names),
 )
 _HELD_BACK = Column("HELD-BACK", "held_back", format_count)
 _FAULT = Column("FAULT", "fault")
@@ -134,14 +139,15 @@ def describe(names: Names, *, session: Session) -> None:
       goqueue-cli topic describe orders
       goqueue-cli topic describe orders payments -o json
 
-    A table has the settings, and a line for each partition with its offsets, its size, and the reason if it takes no
-    messages. The other formats have an entry for each topic.
+    A table has the settings, and a line for each partition with its offsets, its size, its leader and replicas in a
+    cluster, and the reason if it takes no messages. The other formats have an entry for each topic.
     """
 
     def work(client: "Client", name: str) -> Row:
         facts = struct_to_row(client.topic(name))
         partitions = [
-            {**one, "held_back": one["high_watermark"] - one["last_stable"]} for one in client.partitions(name)
+            {**one, "held_back": (one["high_watermark"] or 0) - (one["last_stable"] or 0)}
+            for one in client.partitions(name)
         ]
         return {**facts, "delayed": _delayed_if_known(client, name), "partition_details": partitions}
 
@@ -173,7 +179,8 @@ def _write_description(row: Row, session: Session) -> None:
         f"created {format_ago(row['created_at'])}"
     )
     terminal.write_lines([headline, *(f"  {setting}" for setting in settings_of(row["config"]))])
-    columns = [*_PARTITION, *([_HELD_BACK] if held_back else [])]
+    is_shared = any(one["replicas"] != [0] for one in partitions)
+    columns = [*_PARTITION, *(_REPLICAS if is_shared else ()), *([_HELD_BACK] if held_back else [])]
     session.write(partitions, [*columns, *([_FAULT] if any(one["fault"] for one in partitions) else [])])
     if held_back:
         terminal.say(_held_back_note(row["name"], held_back))

@@ -399,6 +399,8 @@ class ClusterNode:
             self._ping_ns = now
             for link in self.network.links.values():
                 link.send(Ping())
+        for node, (registered, _) in self.log.state.nodes.items():
+            self.network.learn(node, registered.peer_address)
         self.presence.register()
         self.office.tick()
         self.lease.renew()

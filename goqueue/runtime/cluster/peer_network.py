@@ -1,6 +1,7 @@
 """The connections of a node with all others: one for each pair, made by the node whose id comes first in the alphabet.
 
-A node that is not in `cluster.peers` dials all that are.
+A node that is not in `cluster.peers` dials all that are, and by their registrations those of the others that come later
+in the alphabet.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.cluster.peer_messages import AnyMessage, Hello, PeerMessage
 from goqueue.cluster.peer_problems import PeerProblems
 from goqueue.cluster.replication_messages import ReplicationMessage
+from goqueue.config.value_types import split_address
 from goqueue.errors import AddressUnavailable
 from goqueue.limits import (
     CLUSTER_CONNECTIONS_MAX,
@@ -37,6 +39,7 @@ from goqueue.runtime.cluster.peer_tls import (
 
 _log = logging.getLogger("goqueue.cluster")
 
+_ANY = ("0.0.0.0", "::", "[::]")  # noqa: S104 - a node that listens on all its addresses tells none of them
 _PROBES = 5
 _PROBE_SECONDS = 0.05
 
@@ -77,7 +80,9 @@ class PeerNetwork:
         """By node, those that have said hello."""
         self.authentication_failures = 0
         self._node = node
-        self._addresses = addresses
+        self._peers = frozenset(addresses)
+        self._addresses = dict(addresses)
+        """Those of all nodes that are known."""
         self._secret = secret
         self._handlers = handlers
         self._tls = tls
@@ -112,6 +117,21 @@ class PeerNetwork:
             return
         for listener in await listen(host, port):
             self._run(self._accept_all(listener, self._tls))
+
+    def learn(self, node: str, address: str) -> None:
+        """Get to know the address of a registered node that is not in `cluster.peers`; it may be empty.
+
+        Two nodes that have no vote need a connection as well: they follow each other's partitions.
+        """
+        if node == self._node or node in self._peers or not address:
+            return
+        host, port = split_address(address)
+        if host in _ANY:
+            return
+        is_new = node not in self._addresses
+        self._addresses[node] = host, port
+        if is_new and self._node not in self._peers and self._node < node:
+            self._run(self._keep_connected(node))
 
     async def stop(self) -> None:
         self._is_stopping = True
