@@ -22,6 +22,8 @@ from goqueue.errors import (
 )
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk
+from goqueue.storage.flusher import FlushMode
+from goqueue.storage.store import StoreSettings
 from goqueue.testing.disk import FaultyDisk
 from goqueue.wire.sections import PRODUCER_HEADER
 from tests.cluster.replica_nodes import LOG, ReplicaCluster
@@ -29,9 +31,9 @@ from tests.cluster.replica_nodes import LOG, ReplicaCluster
 Scenario = Callable[[ReplicaCluster], Awaitable[None]]
 
 
-def run(path: Path, scenario: Scenario, disks: dict[str, Disk] | None = None) -> None:
+def run(path: Path, scenario: Scenario, disks: dict[str, Disk] | None = None, *, flush: FlushMode = "always") -> None:
     async def all_of_it() -> None:
-        cluster = ReplicaCluster(path, disks)
+        cluster = ReplicaCluster(path, disks, StoreSettings(flush))
         try:
             await cluster.start()
             await scenario(cluster)
@@ -73,7 +75,8 @@ def test_new_leader_has_everything_that_was_confirmed(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_what_only_the_former_leader_has_is_cut_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flush", ["always", "interval"])
+def test_what_only_the_former_leader_has_is_cut_off(tmp_path: Path, flush: FlushMode) -> None:
     async def scenario(cluster: ReplicaCluster) -> None:
         leader = cluster.lead("n1")
         await cluster.until_settled("n1")
@@ -91,7 +94,7 @@ def test_what_only_the_former_leader_has_is_cut_off(tmp_path: Path) -> None:
 
         assert await cluster.nodes["n1"].values() == [b"kept", b"won"]
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, flush=flush)
 
 
 def test_waiting_publish_is_told_that_the_leadership_was_lost(tmp_path: Path) -> None:
