@@ -43,7 +43,7 @@ class ReplicaNode:
         self.me = self.node = name
         self.state = ClusterState()
         self.broker_epoch = 1
-        self.is_held = True
+        self.is_held, self.feature_level = True, 1
         self.settings = self.log = self.presence = self.lease = self
         self.runtime = Runtime(disk, SystemClock(), Metrics("1"))
         self._store = store

@@ -13,7 +13,6 @@ from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
 from goqueue.cluster.replication_messages import ResignLeadership
 from goqueue.errors import (
-    GoQueueError,
     LeadershipLost,
     LeaderUnavailable,
     NotEnoughReplicas,
@@ -295,8 +294,8 @@ def test_leader_whose_disk_has_failed_resigns_until_the_controller_knows(tmp_pat
         await cluster.until_settled("n1")
         cluster.is_away = True
         disk.fail("sync", path="*/orders/*", times="forever")
-        with pytest.raises(GoQueueError):
-            await leader.publish(b"refused")
+        with pytest.raises(LeadershipLost):
+            await leader.publish(b"stored at the followers")
 
         resignations = [ResignLeadership]
         await cluster.until(lambda: [type(one) for one in cluster.asked][-2:] == 2 * resignations)

@@ -184,6 +184,8 @@ class Partition:
         end, commit = self.log.next_offset + len(frames), self.commits
 
         def stored(error: GoQueueError | None) -> None:
+            if error is not None and self.leadership is not None:
+                error = self.leadership.lost()  # followers may have it
             if error is not None or commit.committed_end >= end or level is CommitLevel.STORED:
                 done(error)
             else:

@@ -78,7 +78,6 @@ class ClusterNode:
         self.raft: Raft | None = None
         """None until the cluster is formed."""
         self.log: ClusterLog
-        self.replicas: Replicas
         self.failure: GoQueueError | None = None
         """Why this node takes no part any more: its disk refused."""
         self.network: PeerNetwork
@@ -105,8 +104,7 @@ class ClusterNode:
         self._ping_ns = 0
         self._leader: NodeIdentity | None = None
         self._proposals = Proposals(settings.node)
-        self.is_stopping = False
-        self._is_working = False
+        self.is_stopping = self._is_working = False
         self.changed = asyncio.Event()
         """Set, and cleared at once, when the role, the controller or the state has changed."""
 
@@ -125,6 +123,7 @@ class ClusterNode:
         self.note = note
         self.membership.on_event.subscribe(self._note_event)
         self.replicas = Replicas(self, runtime, ReplicaSettings(settings.replica_lag_ns))
+        self.on_state.subscribe(self.replicas.on_state)
         handlers = PeerHandlers(
             self._hello, self._refusal, self._connected, self._received, self._ended, self._on_refused,
             self.replicas.received, self.replicas.data, runtime.on_failure.emit,
@@ -132,8 +131,7 @@ class ClusterNode:
         self.network = PeerNetwork(settings.node, settings.peers, settings.secret, handlers, settings.tls)
         if note.is_formed:
             self._open_raft()
-        if settings.feature_level:
-            self.replicas.start()
+        self.replicas.start()
         self.topics.start()
         self.presence.start()
         await self.network.start(settings.listen)
@@ -348,9 +346,7 @@ class ClusterNode:
 
     def _commit(self, end: int) -> None:
         self.log.apply_to(end)
-        changed = self.log.state.take_changed()
-        self.replicas.on_state(changed)
-        self.on_state.emit(changed)
+        self.on_state.emit(self.log.state.take_changed())
         self.topics.changed()
         self._proposals.commit(end)
         self.office.look()

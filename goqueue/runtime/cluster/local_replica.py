@@ -60,7 +60,7 @@ class LocalReplica:
         """Why this replica takes no part until the next start."""
         self._owner = owner
         self._disk = owner.disk
-        self._noted = min(high_watermark, partition.log_end)
+        self._noted = max(min(high_watermark, partition.log_end), partition.earliest)
         self._change: asyncio.Task[None] | None = None
         self._progress = asyncio.Event()
         self._told = 0

@@ -49,6 +49,9 @@ class NodeSettings(Protocol):
     @property
     def node(self) -> str: ...
 
+    @property
+    def feature_level(self) -> int: ...
+
 
 class NodeLog(Protocol):
     state: ClusterState
@@ -114,7 +117,9 @@ class Replicas:
     # --- start and stop ---
 
     def start(self) -> None:
-        """Take over the partitions that are open, and those that will be opened."""
+        """Take over the partitions that are open, and those that will be opened, if this node can share topics."""
+        if not self._node.settings.feature_level:
+            return
         broker = self._runtime.broker
         for topic, partition in broker.partitions():
             self._attach(partition, topic.created_ns)
