@@ -49,7 +49,14 @@ from goqueue.cluster.metadata import (
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.placement import NodePlaces
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
-from goqueue.errors import ElectionRefused, IsrChangeRefused, NodeNotFound, RequestInvalid, TopicNotFound
+from goqueue.errors import (
+    ControllerUnavailable,
+    ElectionRefused,
+    IsrChangeRefused,
+    NodeNotFound,
+    RequestInvalid,
+    TopicNotFound,
+)
 from goqueue.limits import CLUSTER_CHANGES_AT_ONCE
 from goqueue.quantities import quoted
 
@@ -73,6 +80,8 @@ class Controller:
     def __init__(self, state: ClusterState, settings: ControllerSettings) -> None:
         self.state = state
         self._settings = settings
+        self._offered: set[str] = set()
+        """The nodes that have offered their topics to this controller."""
         self._last_id = max((*state.deleted, *(topic.created_ns for topic in state.topics.values())), default=0)
 
     def is_up(self, node: str) -> bool:
@@ -146,6 +155,8 @@ class Controller:
         """Record topics that a node had before the cluster. Where a name is taken, the node keeps its own."""
         if not self.is_up(request.node):
             return []
+        self._refuse_before_owner(request.node)
+        self._offered.add(request.node)
         records: Records = []
         names, ids = set(self.state.topics), {topic.created_ns for topic in self.state.topics.values()}
         for topic in request.topics:
@@ -158,6 +169,12 @@ class Controller:
             changes = [(PartitionId(topic.created_ns, number), state) for number in range(topic.partitions)]
             records += [CatalogChanged(as_decided(topic)), *_in_pieces(changes)]
         return records
+
+    def _refuse_before_owner(self, node: str) -> None:
+        """Refuse while the node whose groups are kept has not offered its topics: its groups are about these."""
+        owners = sorted(one for one, (registered, _) in self.state.nodes.items() if registered.has_groups)
+        if owners and owners[0] not in (node, *self._offered) and self.is_up(owners[0]):
+            raise ControllerUnavailable(f"the topics of node {owners[0]}, whose groups are kept, come first")
 
     def complete(self, now_ns: int) -> Records:
         """Return what is missing: internal topics, and what an earlier controller did not come to."""

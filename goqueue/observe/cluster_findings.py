@@ -50,6 +50,16 @@ def node_refused(facts: BrokerFacts) -> FindingStream:
 
 
 @finding_rule("warning")
+def topic_not_followed(facts: BrokerFacts) -> FindingStream:
+    for topic, problem in () if facts.cluster is None else facts.cluster.unserved:
+        yield Finding(
+            topic,
+            f"the topic is not here as the cluster has it: {problem}",
+            "if this node had another topic of the name, copy its messages from a broker alone on this directory",
+        )
+
+
+@finding_rule("warning")
 def vote_missing(facts: BrokerFacts) -> FindingStream:
     for node in () if facts.cluster is None else facts.cluster.without_vote:
         yield Finding(

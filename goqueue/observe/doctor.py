@@ -123,6 +123,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
             cluster.controller_missing,
             cluster.node_failed,
             cluster.node_dead,
+            cluster.topic_not_followed,
             cluster.node_refused,
             cluster.vote_missing,
             cluster.partition_offline,

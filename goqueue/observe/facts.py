@@ -133,6 +133,8 @@ class ClusterCondition:
     waiting_for: tuple[str, ...] = ()
     """Nodes that the first formation waits for."""
     nodes: int = 1
+    unserved: tuple[tuple[str, str], ...] = ()
+    """Topics that are not here as the cluster has them, and why."""
     offline: tuple[str, ...] = ()
     """Partitions without a leader, as `orders/0`."""
     under_min_isr: tuple[str, ...] = ()

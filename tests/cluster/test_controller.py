@@ -31,6 +31,7 @@ from goqueue.cluster.metadata import (
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
 from goqueue.errors import (
+    ControllerUnavailable,
     ElectionRefused,
     GoQueueError,
     IsrChangeRefused,
@@ -519,3 +520,23 @@ def test_keys_of_the_first_node_that_has_some_are_those_of_the_cluster(cluster: 
     ((_, state),) = placed.changes
     assert (state.replicas[0], state.isr, state.leader) == ("n2", ("n2",), "n2")
     assert set(state.replicas) == set(NODES)
+
+
+def test_topics_of_the_node_whose_groups_are_kept_come_first(cluster: Cluster) -> None:
+    for node in ("n2", "n3"):
+        record = NodeRegistered(node, "d", "p", "a", "b", "1", 0, "", 1, has_groups=node == "n3")
+        cluster.state.apply(record, 50)
+    settings = TopicSettings()
+    of_two = AdoptTopics("n2", (TopicCreated("orders", 1, settings, 7),))
+    with pytest.raises(ControllerUnavailable, match="n3, whose groups are kept, come first"):
+        cluster.ask(of_two)
+    cluster.ask(AdoptTopics("n3", (TopicCreated("orders", 1, settings, 8),)))
+    assert cluster.ask(of_two) == []
+    assert cluster.state.topics["orders"].created_ns == 8
+
+
+def test_node_whose_groups_are_kept_is_not_waited_for_while_it_is_away(cluster: Cluster) -> None:
+    cluster.state.apply(NodeRegistered("n3", "d", "p", "a", "b", "1", 0, "", 1, has_groups=True), 50)
+    cluster.fence("n3")
+    cluster.ask(AdoptTopics("n2", (TopicCreated("orders", 1, TopicSettings(), 7),)))
+    assert "orders" in cluster.state.topics

@@ -135,6 +135,10 @@ def test_topics_from_before_the_cluster_are_adopted_and_of_one_name_only_one(tmp
             (other,) = {"n1", "n2"} - {owner}
             await wait(cluster[other], lambda: "both" in cluster[other].member.topics.problems)
             assert has("both")(cluster[other])
+            partition = cluster[other].runtime.broker.topics["both"].partition(0)
+            await wait(
+                cluster[other], lambda: "node " + owner in str(partition.leadership and partition.leadership.refusal())
+            )
         finally:
             await cluster.end()
 

@@ -647,7 +647,8 @@ ILL = BrokerFacts(
     tls=replace(CERTIFICATE, seconds_left=0.0, error="the key is gone"),
     cluster=ClusterCondition(
         node="n1", seconds_without_controller=60.0, failure="the disk failed", without_vote=("n1",), dead=("n2",),
-        problems=(("n3", "it has another secret"),), offline=("a/0",), under_min_isr=("a/1",), unclean=("a/4",),
+        problems=(("n3", "it has another secret"),), unserved=(("a", "another one"),),
+        offline=("a/0",), under_min_isr=("a/1",), unclean=("a/4",),
         under_replicated=("a/2",), away=("a/3",), lags=(("n2", 1_000_000),),
         certificate=NodeCertificate("/etc/goqueue/n1.pem", HOUR, "the key does not fit"),
     ),

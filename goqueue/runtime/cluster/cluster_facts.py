@@ -128,6 +128,7 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         ),
         waiting_for=facts.waiting_for,
         nodes=len(facts.nodes),
+        unserved=tuple(sorted(member.topics.problems.items())),
         **_partition_names(member),
         lags=tuple(sorted(replica_lags(member).items())),
         certificate=None if (tls := member.settings.tls) is None else tls.facts(),

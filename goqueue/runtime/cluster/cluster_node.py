@@ -62,8 +62,6 @@ from goqueue.runtime.runtime import Runtime
 _log = logging.getLogger("goqueue.cluster")
 
 _TRANSFER_SECONDS = 1.0
-_FINISH_NS = NANOSECONDS // 2
-_FINISH_PAUSE_SECONDS = 0.002
 _TICK_SECONDS = 0.25
 """Between two looks at silent nodes, and at what is to be registered."""
 
@@ -164,17 +162,9 @@ class ClusterNode:
         epoch, state = self.presence.broker_epoch, self.log.state
         has_others = any(node not in state.fenced for node in state.nodes if node != self.settings.node)
         if self.raft is not None and epoch and has_others and state.feature_level:
-            await self._finish_publishes()
+            await self.replicas.finish_publishes()
             with suppress(GoQueueError):
                 await self.client.ask(StopNode(self.settings.node, epoch), _TRANSFER_SECONDS)
-
-    async def _finish_publishes(self) -> None:
-        """Take no publishes any more, and wait a moment for those that are under way."""
-        for replica in self.replicas.local.values():
-            replica.leadership.hand_over()
-        until = self.now() + _FINISH_NS
-        while self._runtime.in_flight_bytes and self.now() < until:
-            await asyncio.sleep(_FINISH_PAUSE_SECONDS)
 
     async def _wait_until_deposed(self) -> None:
         try:

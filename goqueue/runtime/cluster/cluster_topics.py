@@ -174,6 +174,7 @@ class ClusterTopics:
             if self.problems.get(name) != error.sentence:
                 _log.warning("topic %s is not here as the cluster has it: %s", name, error)
             self.problems[name] = error.sentence
+            self._member.replicas.point_to_namesakes()
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, name)
 
     def _again(self, name: str) -> None:
@@ -225,9 +226,8 @@ class ClusterTopics:
         ids = {topic.created_ns for topic in state.topics.values()} | state.deleted
         own = self._runtime.broker.maker.records()
         unknown = tuple(as_decided(one) for one in own.values() if one.created_ns not in ids)
-        if not unknown:
-            return
-        _log.info("this node brings topics to the cluster: %s", ", ".join(sorted(one.name for one in unknown)))
+        if unknown:
+            _log.info("this node brings topics to the cluster: %s", ", ".join(sorted(one.name for one in unknown)))
         try:
             await self._member.ask(AdoptTopics(self._member.settings.node, unknown))
             for topic in unknown:
@@ -236,6 +236,11 @@ class ClusterTopics:
             _log.warning("the topics of this node are not recorded in the cluster: %s", error)
             self._offered = False
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake.set)
+
+    def controller_changed(self) -> None:
+        """Offer again: the new controller does not know who has offered."""
+        self._offered = False
+        self._wake.set()
 
     # --- decisions of clients ---
 

@@ -17,6 +17,8 @@ from goqueue.runtime.cluster.controller_runner import ControllerRunner
 from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerNetwork
 
+_LEADERLESS_SECONDS = 2.5
+"""Until a request is refused for want of a controller: more than an election takes."""
 _PAUSE_SECONDS = 0.05
 """Before a node that is not yet the controller is asked again."""
 
@@ -31,6 +33,9 @@ class AskingNode(Protocol):
     changed: asyncio.Event
     handlers: dict[type, MessageHandler]
     on_disconnected: Signal[[str]]
+
+    @property
+    def voters(self) -> frozenset[NodeIdentity]: ...
 
     @property
     def controller(self) -> NodeIdentity | None: ...
@@ -55,16 +60,23 @@ class ControllerClient:
         ControllerMoved if it stopped meanwhile or did not answer: then the outcome is unknown.
         """
         member, is_sent = self._member, False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LEADERLESS_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     controller = member.controller
+                    refusal = self._no_controller()
                     if controller is not None:
-                        with suppress(ControllerUnavailable):
+                        try:
                             is_sent = True
                             answer = await self._ask(controller, request)
                             break
+                        except ControllerUnavailable as error:
+                            refusal = error
                     is_sent = False
+                    if loop.time() > until:
+                        raise refusal
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_PAUSE_SECONDS):
                             await member.changed.wait()
@@ -73,10 +85,18 @@ class ControllerClient:
         except TimeoutError:
             if is_sent:
                 raise _unknown(f"the controller did not answer within {seconds:g} s") from None
-            raise ControllerUnavailable(
-                f"the cluster had no controller for {seconds:g} s, so nothing was changed", retry_after=1
-            ) from None
+            raise self._no_controller() from None
         return answer
+
+    def _no_controller(self) -> ControllerUnavailable:
+        voters, links = self._member.voters, self._member.network.links
+        connected = sum(one == self._member.note.me or one.node in links for one in voters)
+        return ControllerUnavailable(
+            f"the cluster has no controller, so nothing was changed: {connected} of {len(voters)} voters are connected"
+            f" with node {self._member.note.me.node}",
+            hint="start the nodes that are missing: `goqueue-cli cluster nodes` shows them",
+            retry_after=1,
+        )
 
     async def _ask(self, controller: NodeIdentity, request: ControllerRequest) -> ControllerAnswer:
         member = self._member

@@ -102,6 +102,7 @@ class Presence:
 
     def controller_changed(self) -> None:
         self._asked_ns = 0
+        self._member.topics.controller_changed()
         for node, seen_ns in self._gone.items():
             if self._member.now() - seen_ns < CLUSTER_WITNESS_SECONDS * NANOSECONDS:
                 self._report(node)

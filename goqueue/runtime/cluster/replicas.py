@@ -8,6 +8,7 @@ before a crash is at least that.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -41,6 +42,8 @@ _log = logging.getLogger("goqueue.cluster")
 
 NOTE = "high-watermarks"
 """The file in the data directory with what was committed."""
+_FINISH_SECONDS = 0.5
+_FINISH_PAUSE_SECONDS = 0.002
 _TICK_SECONDS = 0.25
 _TICKS_PER_NOTE = 20
 
@@ -111,6 +114,7 @@ class Replicas:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
+        self._has_namesakes = False
         self._was_registered = False
         self._is_stopping = False
 
@@ -201,6 +205,28 @@ class Replicas:
             self._attach_internal(unknown)
         if self._roles:
             self._update_roles(changed)
+        if self._has_namesakes:
+            self.point_to_namesakes()
+
+    async def finish_publishes(self) -> None:
+        """Take no publishes any more, and wait a moment for those that are under way."""
+        for replica in self.local.values():
+            replica.leadership.hand_over()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FINISH_SECONDS):
+                while self._runtime.in_flight_bytes:
+                    await asyncio.sleep(_FINISH_PAUSE_SECONDS)
+
+    def point_to_namesakes(self) -> None:
+        """Send clients to the leaders of topics of the cluster whose names other topics of this node have."""
+        state = self._node.log.state
+        for log, replica in self.local.items():
+            other = state.topics.get(replica.partition.topic)
+            if other is not None and other.created_ns != log.topic_id:
+                found = state.partitions.get(PartitionId(other.created_ns, log.partition))
+                role = replica.leadership
+                self._has_namesakes = True
+                role.leader = "" if found is None or found.leader == self.me else found.leader
 
     def _attach_internal(self, changed: frozenset[PartitionId]) -> None:
         """Have partitions of internal topics take part: they were open before the cluster had them."""
