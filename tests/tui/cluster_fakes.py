@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from goqueue.client import ClusterHealthInfo, ClusterNodeInfo, ClusterStateInfo
+from goqueue.client import ClusterHealthInfo, ClusterNodeInfo, ClusterPartitionInfo, ClusterStateInfo, ReplicaInfo
 from tests.tui.delayed_fakes import at
 from tests.tui.group_fakes import GroupClient
 
@@ -39,12 +39,33 @@ _EVENTS = [
 EVENTS = [{"at": at(seconds), "event": kind, "node_id": node} for seconds, kind, node in _EVENTS]
 
 
+def partition(
+    number: int, status: str, leader: str | None, isr: str, *lags: int | None, **told: Any
+) -> ClusterPartitionInfo:
+    names = ["n1", "n2", "n3"][number % 3 :] + ["n1", "n2", "n3"][: number % 3]
+    replicas = [
+        ReplicaInfo(node=one, in_sync=one in isr.split(), lag=lag) for one, lag in zip(names, lags, strict=True)
+    ]
+    return ClusterPartitionInfo(
+        topic="orders", partition=number, status=status, leader=leader, leader_epoch=4 + number,
+        preferred_leader=names[0], min_isr=2, isr=isr.split(), elr=told.get("elr", []), replicas=replicas,
+    )  # fmt: skip
+
+
+PARTITIONS = [
+    partition(0, "ok", "n1", "n1 n2 n3", 0, 0, 12),
+    partition(1, "under_replicated", "n2", "n2 n1", None, None, None),
+    partition(3, "under_min_isr", "n1", "n1", 0, 120_400, 7, elr=["n3"]),
+    partition(5, "offline", None, "", None, None, None, elr=["n3"]),
+]
+
+
 class ClusterClient(GroupClient):
     """Asks node n1 of five."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers |= {"cluster_state": self._state, "cluster_health": self._health}
+        self.answers |= {"cluster_state": self._state, "cluster_health": self._health, "cluster_partitions": PARTITIONS}
 
     def _state(self) -> ClusterStateInfo:
         return ClusterStateInfo(

@@ -51,6 +51,7 @@ _CHANGES = (
         (SchemaClient, Location("schema", ("orders-value",)), '"shop"', "exad", "schema describe orders-value"),
         (IdleBackupClient, Location("backups"), SOUND, "nvRxX", "backup list"),
         (IdleBackupClient, Location("backup", (SOUND,)), "payments/2", "vRx", f"backup describe {SOUND}"),
+        (ClusterClient, Location("replicas"), "orders/5", "", "cluster partitions"),
         (ClusterClient, Location("nodes"), "n5", "", "cluster nodes"),
         (TransactionClient, Location("transactions"), "checkout-eu-7", "x", "transaction list"),
         (TransactionClient, Location("transaction", ("till",)), "till", "x", "transaction describe till"),

@@ -104,6 +104,7 @@ SCREENS = {
     "backups": Screen(BackupClient, Location("backups"), SOUND),
     "backup": Screen(IdleBackupClient, Location("backup", (SOUND,)), "payments/2"),
     "backup-damaged": Screen(IdleBackupClient, Location("backup", (DAMAGED,)), "payments/2"),
+    "replicas": Screen(ClusterClient, Location("replicas"), "orders/5"),
     "nodes": Screen(ClusterClient, Location("nodes"), "n5"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")

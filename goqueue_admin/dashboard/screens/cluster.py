@@ -1,4 +1,4 @@
-"""The nodes of the cluster, and what happened to them."""
+"""The nodes of the cluster with what happened to them, and the partitions with their replicas."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -11,6 +11,7 @@ from textual.widgets import Static
 from goqueue_admin.dashboard.broker.service import BrokerCall, CallResults, broker_call
 from goqueue_admin.dashboard.screens import windows
 from goqueue_admin.dashboard.screens.base import DashboardScreen
+from goqueue_admin.dashboard.screens.routes import Location
 from goqueue_admin.dashboard.screens.windows import DetailWindow
 from goqueue_admin.dashboard.views import cluster as views
 from goqueue_admin.dashboard.views.table import SortOrder
@@ -19,6 +20,7 @@ from goqueue_admin.dashboard.widgets.table import RowTable
 
 _STATE = broker_call("cluster_state")
 _HEALTH = broker_call("cluster_health")
+_PARTITIONS = broker_call("cluster_partitions")
 _EVENTS = 6
 
 
@@ -63,3 +65,27 @@ class NodesScreen(DashboardScreen):
         if row is not None:
             content = Content("\n").join(windows.fact_lines(views.node_facts(row.told)))
             self.app.push_screen(DetailWindow(f"node {row.name}", content, row.told.address or ""))
+
+
+class ReplicasScreen(DashboardScreen):
+    """The partitions of the cluster with their replicas. Enter opens the topic of one."""
+
+    AUTO_FOCUS = "RowTable"
+
+    def calls(self) -> Sequence[BrokerCall]:
+        return (_PARTITIONS,)
+
+    def body(self) -> Iterator[Widget]:
+        yield NumbersBar()
+        yield RowTable(views.partition_columns(), views.partition_name, empty="there are no partitions")
+
+    def show(self, known: CallResults) -> None:
+        found = known.get(_PARTITIONS)
+        self.query_one(NumbersBar).show(views.partition_numbers(found))
+        self.query_one(RowTable).fill(found)
+
+    def command(self) -> str:
+        return self.dashboard.shell_command("goqueue-cli", "cluster", "partitions")
+
+    def open(self, key: str) -> Location:
+        return Location("topic", (key.rpartition("/")[0],))

@@ -1,5 +1,7 @@
 """The nodes of a cluster, and what happened to them, as rows and lines."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from goqueue_admin.dashboard.views.formats import LabeledNumber
 from goqueue_admin.dashboard.views.table import TableColumn
 
 if TYPE_CHECKING:
-    from goqueue.client import ClusterHealthInfo, ClusterNodeInfo, ClusterStateInfo
+    from goqueue.client import ClusterHealthInfo, ClusterNodeInfo, ClusterPartitionInfo, ClusterStateInfo
 
 _STATUSES = {
     "alive": ("●", "good"),
@@ -144,3 +146,51 @@ def _age(at: str, now_ns: int) -> str:
 
 def _event_text(kind: str, node: str) -> str:
     return f"{node} became the controller" if kind == "controller_changed" else f"{node} {kind}"
+
+
+# --- partitions ---
+
+_CONDITIONS = {"ok": "good", "under_replicated": "warn", "under_min_isr": "bad", "offline": "bad"}
+
+
+def partition_columns() -> "tuple[TableColumn[ClusterPartitionInfo], ...]":
+    return (
+        TableColumn("PARTITION", partition_name, width=12, grows=True),
+        TableColumn("STATUS", lambda one: one.status, _words, 16, tone=lambda one: _CONDITIONS[one.status]),
+        TableColumn("LEADER", lambda one: one.leader, width=8, grows=True, most=20),
+        TableColumn("EPOCH", lambda one: one.leader_epoch, formats.count, 6, right=True, rank=3),
+        TableColumn("ISR", lambda one: " ".join(one.isr) or None, width=10, grows=True, most=40),
+        TableColumn("LACKING", _lacking, width=8, grows=True, most=60, tone="warn"),
+        TableColumn("MIN ISR", lambda one: one.min_isr, formats.count, 7, right=True, rank=2, tone="muted"),
+        TableColumn("ELR", lambda one: " ".join(one.elr) or None, width=6, grows=True, rank=1),
+        TableColumn("PREFERRED", lambda one: one.preferred_leader, width=9, rank=4, tone="muted"),
+    )
+
+
+def partition_name(one: "ClusterPartitionInfo") -> str:
+    return f"{one.topic}/{one.partition}"
+
+
+def _words(status: str) -> str:
+    return status.replace("_", " ")
+
+
+def _lacking(one: "ClusterPartitionInfo") -> str | None:
+    """Return the replicas that are not in sync, or lag, with the messages that they lack where that is known."""
+    found = [
+        f"{replica.node}{f' -{formats.count(replica.lag)}' if replica.lag else ''}"
+        for replica in one.replicas
+        if not replica.in_sync or replica.lag
+    ]
+    return " ".join(found) or None
+
+
+def partition_numbers(found: "Sequence[ClusterPartitionInfo] | None") -> list[LabeledNumber]:
+    if found is None:
+        return []
+    counts = Counter(one.status for one in found)
+    wrong = [status for status in ("offline", "under_min_isr", "under_replicated") if counts[status]]
+    return [
+        LabeledNumber(formats.count(len(found)), "partitions"),
+        *(LabeledNumber(formats.count(counts[status]), _words(status), _CONDITIONS[status]) for status in wrong),
+    ]
