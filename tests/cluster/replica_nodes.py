@@ -121,6 +121,7 @@ class ReplicaCluster:
         self.state = PartitionState(NODES, "", 0, 0, NODES, 2)
         self.asked: list[IsrChange | ResignLeadership] = []
         self.refuses = self.is_away = False
+        self.reason = "partition_epoch"
 
     async def start(self, *names: str) -> None:
         for name in names or NODES:
@@ -152,7 +153,7 @@ class ReplicaCluster:
             raise ControllerUnavailable("the controller is away")
         if isinstance(request, IsrChange):
             if self.refuses or request.partition_epoch != self.state.partition_epoch:
-                raise IsrChangeRefused("no", reason="partition_epoch")
+                raise IsrChangeRefused("no", reason=self.reason)
             self.change(isr=tuple(node for node, _ in request.isr))
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -11,7 +11,8 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
-from goqueue.cluster.replication_messages import ResignLeadership
+from goqueue.cluster.leader_replica import AskController
+from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
 from goqueue.errors import (
     LeadershipLost,
     LeaderUnavailable,
@@ -225,6 +226,24 @@ def test_request_of_a_follower_waits_until_its_leader_has_come_to_the_same_epoch
         await cluster.until_settled("n1")
 
     run(tmp_path, scenario)
+
+
+def test_refusal_because_the_state_has_changed_is_not_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier attempt may have been accepted, and the node that it takes in may lead already."""
+    told: list[bool] = []
+
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        monkeypatch.setattr(leader.replica, "refused", lambda _, *, is_final: told.append(is_final))
+        cluster.refuses = True
+        for reason in ("leader_epoch", "partition_epoch", "broker_epoch"):
+            cluster.reason = reason
+            await leader.replicas._ask(leader.replica, AskController(IsrChange(LOG, "n1", 1, 1, (("n1", 1),), "")))
+
+    run(tmp_path, scenario)
+
+    assert told == [False, False, True]
 
 
 def test_leader_without_its_lease_does_not_judge_the_sequence_of_a_batch(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ NOTE = "high-watermarks"
 """The file in the data directory with what was committed."""
 _FINISH_SECONDS = 0.5
 _FINISH_PAUSE_SECONDS = 0.002
+_UNSURE = (None, "leader_epoch", "partition_epoch")
+"""Reasons to refuse a change of an ISR that say nothing about earlier attempts: the state has changed since."""
 _TICK_SECONDS = 0.25
 _TICKS_PER_NOTE = 20
 
@@ -307,7 +309,7 @@ class Replicas:
         except GoQueueError as error:
             _log.info("the controller did not do what %s asked: %s", replica.partition.log.name, error)
             if isinstance(request, IsrChange):
-                replica.refused(asked.attempt, is_final=error.details.get("reason") not in (None, "partition_epoch"))
+                replica.refused(asked.attempt, is_final=error.details.get("reason") not in _UNSURE)
             elif replica.is_leader_of(request.leader_epoch):  # no other node leads until the controller knows
                 await asyncio.sleep(_TICK_SECONDS)
                 await self._ask(replica, asked)

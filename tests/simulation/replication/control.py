@@ -105,7 +105,7 @@ class ControllingNode(SimulatedNode):
                 self._record(records)
         except IsrChangeRefused as error:
             if isinstance(request, Asked):
-                is_final = error.details.get("reason") != "partition_epoch"
+                is_final = error.details.get("reason") not in ("leader_epoch", "partition_epoch")
                 self._send(source, Refused(*request, is_final))
         except GoQueueError:
             pass
