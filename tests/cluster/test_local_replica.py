@@ -97,6 +97,20 @@ def test_what_only_the_former_leader_has_is_cut_off(tmp_path: Path, flush: Flush
     run(tmp_path, scenario, flush=flush)
 
 
+def test_leader_that_began_without_enough_replicas_knows_the_end_once_they_are_back(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        await cluster.stop("n2", "n3")
+        leader = cluster.lead("n1", isr=("n1",))
+        await cluster.until(lambda: leader.partition.log.is_settled and leader.partition.log_end == 1)
+        cluster.change(isr=("n1",))  # all who wait are told that too few are in sync
+        await cluster.start("n2", "n3")
+        cluster.tell()
+
+        await cluster.until_settled("n1")
+
+    run(tmp_path, scenario)
+
+
 def test_waiting_publish_is_told_that_the_leadership_was_lost(tmp_path: Path) -> None:
     async def scenario(cluster: ReplicaCluster) -> None:
         leader = cluster.lead("n1")

@@ -182,15 +182,8 @@ class LocalReplica:
             self.id, owner.me, self.state, index, self._noted, owner.broker_epoch, owner.settings
         )
         partition.commits.obstacle, role.is_leading, role.is_settled = None, True, False
-        begun = self.leader
-
-        def committed(error: GoQueueError | None) -> None:
-            if error is None and self.leader is begun:
-                role.is_settled = True
-                partition.wake()
-
-        begin_epoch(partition, state.leader_epoch, owner.me, owner.clock.now_ns(), committed)
-        for node, asked in owner.early(self.id, begun.epoch).items():
+        begin_epoch(partition, state.leader_epoch, owner.me, owner.clock.now_ns(), lambda _: None)
+        for node, asked in owner.early(self.id, state.leader_epoch).items():
             self.open(node, asked)
         owner.uneven(self)
         self._after_leader()
@@ -262,6 +255,9 @@ class LocalReplica:
         commits, self.leadership.common_end = self.partition.commits, leader.common_end
         commits.replicated_end = leader.replicated_end
         commits.advance()
+        if not self.leadership.is_settled and commits.committed_end > leader.epoch_start:
+            self.leadership.is_settled = True
+            self.partition.wake()
         if leader.high_watermark > self._told:
             self._told = leader.high_watermark
             for node, follower in leader.followers.items():
