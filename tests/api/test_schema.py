@@ -1,7 +1,8 @@
 """The broker against its own OpenAPI document, with requests that Schemathesis generates.
 
 It runs as a process of its own: it is a pytest plugin too, with warnings that this suite would take for errors.
-The seed is fixed, so that a failure does not depend on the day. `--hypothesis-profile=long` tries much more.
+The seed is fixed, so that a failure does not depend on the day. The suite sends a case for each kind of data and field;
+`--hypothesis-profile=long`, as in `make soak`, sends all that are generated, and many random ones.
 """
 
 import os
@@ -20,6 +21,8 @@ from tests.brokers import create, publish
 
 # A request may fit the schema and be refused all the same: a time before 1970, a tombstone without a key.
 LEFT_OUT = "positive_data_acceptance"
+
+HOOKS = Path(__file__).with_name("schema_hooks.py")
 
 _ALL = ["read", "write", "create", "delete", "describe", "alter"]
 
@@ -44,14 +47,15 @@ def broker(tmp_path: Path) -> Iterator[LocalBroker]:
 
 def problems(broker: LocalBroker, path: Path, parameters: str, phases: str, *words: str) -> str:
     """Return the problems that Schemathesis found, or nothing."""
-    (path / "schemathesis.toml").write_text(parameters + SHORT_POLLS)
     tries_more = settings().max_examples > 25
+    hooks = "" if tries_more else f'hooks = "{HOOKS}"\n'
+    (path / "schemathesis.toml").write_text(hooks + parameters + SHORT_POLLS)
     done = subprocess.run(
         [
             sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml",
             "run", f"{broker.url}/openapi.json", "--url", broker.url, "--exclude-checks", LEFT_OUT, "--seed", "17",
             "--phases", "examples,coverage,fuzzing" if tries_more else phases,
-            "--max-examples", str(settings().max_examples // 5), "--generation-database", "none",
+            "--max-examples", str(settings().max_examples // 5 if tries_more else 1), "--generation-database", "none",
             "--request-timeout", "30", "--no-color", *words,
         ],
         cwd=path,
