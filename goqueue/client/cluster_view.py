@@ -79,6 +79,9 @@ class ClusterView:
 
     def heed(self, error: GoQueueError) -> Address | None:
         """Take what a refusal says about the leader of its partition. Return the node that answers, if it is known."""
+        others = error.details.get("replica_addresses")
+        for address in others if isinstance(others, list) else ():
+            self._named(address)
         if isinstance(error, NotCoordinator):
             return self._named(error.details.get("coordinator_address"))
         topic, partition = error.details.get("topic"), error.details.get("partition")

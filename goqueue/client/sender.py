@@ -21,6 +21,7 @@ from goqueue.errors import (
     CallerError,
     ChecksumMismatch,
     GoQueueError,
+    LeaderUnavailable,
     OperatorError,
     PartitionCountStale,
     PartitionNotFound,
@@ -118,6 +119,8 @@ class BatchSender:
         self._not_before_ns = 0
         self._view: ClusterView | None = None
         self._look = Backoff()
+        self._is_misled = False
+        """Whether a leader that metadata named has said since that it does not lead."""
         self._look_at_ns = 0
         """When the leaders may be asked for again."""
 
@@ -132,8 +135,8 @@ class BatchSender:
 
     @property
     def is_looking(self) -> bool:
-        """True while the latest metadata lacked leaders that are needed."""
-        return self._look.attempts > 0
+        """True while the latest metadata lacked leaders that are needed, or named one that does not lead."""
+        return self._look.attempts > 0 or self._is_misled
 
     def next(self) -> tuple[SendStep | None, float | None, list[SendBatch]]:
         """Return the next step, or the seconds to wait for one (None: no limit), and batches that timed out."""
@@ -247,7 +250,7 @@ class BatchSender:
     def _learned(self, topics: frozenset[str], outcome: ClusterMetadata | GoQueueError) -> None:
         """Take the leaders of topics; ask again soon while some are missing."""
         assert self._view is not None
-        now = self._clock.monotonic_ns()
+        now, self._is_misled = self._clock.monotonic_ns(), False
         if isinstance(outcome, CallerError | OperatorError):
             self._view.has_metadata = False  # the topics of this node are its own, or the key may not see leaders
             self._view, self.accumulator.lane_of = None, None
@@ -267,6 +270,7 @@ class BatchSender:
     def _refused(self, batch: SendBatch, error: GoQueueError) -> None:
         if self._view is not None:
             self._view.heed(error)
+            self._is_misled = self._is_misled or isinstance(error, LeaderUnavailable)
         # A request that was damaged on its way can be sent again.
         if isinstance(error, (TransientError, ChecksumMismatch)):
             batch.unsure = batch.unsure or bool(error.details.get("unsure"))

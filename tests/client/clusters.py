@@ -48,6 +48,15 @@ class LedCluster:
     refusals: int = 0
     unreplicated: set[str] = field(default_factory=set)
     """Nodes without replicas, which refuse reads of any."""
+    cut_off: dict[str, Reply] = field(default_factory=dict)
+    """Nodes that take no part any more, with the metadata that they know: they wait to lead for ever."""
+
+    def cut(self, name: str, successor: str) -> None:
+        """Let a node that leads hear nothing more; another one leads its partitions."""
+        self.cut_off[name] = self._headed(reply(self._metadata({})))
+        for partition, leader in enumerate(self.leaders):
+            if leader == name:
+                self.lead(partition, successor)
 
     @property
     def urls(self) -> list[str]:
@@ -69,6 +78,11 @@ class LedCluster:
     def answer(self, node: str, asked: Asked) -> Reply:
         """Answer in place of the broker, or return None to pass the request on."""
         place = urlsplit(asked.target)
+        if node in self.cut_off:
+            if place.path == "/cluster/metadata":
+                return self.cut_off[node]
+            if concerned := partitions_of(asked, place.path):
+                return self._headed(self._waiting(node, concerned[0]))
         if place.path == "/cluster/metadata":
             return self._headed(reply(self._metadata(parse_qs(place.query))))
         if place.path.startswith("/groups/") and self.coordinator not in {None, node}:
@@ -86,6 +100,11 @@ class LedCluster:
         name = self.coordinator or ""
         details = {"coordinator": name, "coordinator_address": self.nodes[name].url, "log": "__consumer_offsets/3"}
         return refusal("not_coordinator", 421, details=details)
+
+    def _waiting(self, node: str, partition: int) -> bytes:
+        others = [one.url for name, one in self.nodes.items() if name != node]
+        details = {"topic": self.topic, "partition": partition, "replica_addresses": others}
+        return refusal("leader_unavailable", 503, details=details)
 
     def _refusal(self, partition: int) -> bytes:
         leader = self.leaders[partition]

@@ -124,7 +124,7 @@ class Leadership:
             why = f"node {self.node} is taking over {name}"
         else:
             why = f"node {self.node} leads {name}, but the controller has not confirmed that in time"
-        return LeaderUnavailable(why, hint="retry in a moment", retry_after=_RETRY_SECONDS, **self._details())
+        return self._unavailable(why)
 
     def other_coordinator(self) -> NotCoordinator | LeaderUnavailable:
         """Return why this node does not coordinate what has its records in this partition."""
@@ -137,10 +137,16 @@ class Leadership:
                 coordinator_address=self._address_of(self.leader),
                 log=name,
             )
+        return self._unavailable(f"the coordinator is being changed: {name} has no leader yet that has taken over")
+
+    def _unavailable(self, why: str) -> LeaderUnavailable:
+        """Return the error with the addresses of the other replicas: this node may be the only one without a leader."""
+        others = [self._address_of(node) for node in self.replicas if node != self.node]
         return LeaderUnavailable(
-            f"the coordinator is being changed: {name} has no leader yet that has taken over",
-            hint="retry in a moment",
+            why,
+            hint="retry in a moment, at another node too",
             retry_after=_RETRY_SECONDS,
+            replica_addresses=[address for address in others if address],
             **self._details(),
         )
 

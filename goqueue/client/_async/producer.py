@@ -324,6 +324,8 @@ class AsyncProducer(ProducerCore, Generic[V]):
     async def _work_through(self, leader: Address | None, connection: AsyncConnection) -> None:
         """Send what is due to a leader, or to any node, until the producer stops."""
         while (step := await self._next(leader)) is not None:
+            if step.leaders_of and self._sender.is_looking:
+                connection.turn()
             outcome = await self._carry_out(step, connection)
             with self._lock:
                 settled = self._sender.done(step, outcome)
@@ -333,8 +335,6 @@ class AsyncProducer(ProducerCore, Generic[V]):
                     self._wake()
             with self._callback_lock:
                 call_back(settled)
-            if step.leaders_of and self._sender.is_looking:
-                connection.turn()
             if self._sender.is_following:
                 with self._lock:
                     self._start_lanes()

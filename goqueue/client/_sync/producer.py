@@ -325,6 +325,8 @@ class Producer(ProducerCore, Generic[V]):
     def _work_through(self, leader: Address | None, connection: Connection) -> None:
         """Send what is due to a leader, or to any node, until the producer stops."""
         while (step := self._next(leader)) is not None:
+            if step.leaders_of and self._sender.is_looking:
+                connection.turn()
             outcome = self._carry_out(step, connection)
             with self._lock:
                 settled = self._sender.done(step, outcome)
@@ -334,8 +336,6 @@ class Producer(ProducerCore, Generic[V]):
                     self._wake()
             with self._callback_lock:
                 call_back(settled)
-            if step.leaders_of and self._sender.is_looking:
-                connection.turn()
             if self._sender.is_following:
                 with self._lock:
                     self._start_lanes()
