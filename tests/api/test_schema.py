@@ -2,7 +2,7 @@
 
 It runs as a process of its own: it is a pytest plugin too, with warnings that this suite would take for errors.
 The seed is fixed, so that a failure does not depend on the day. The suite sends a case for each kind of data and field;
-`--hypothesis-profile=long`, as in `make soak`, sends all that are generated, and many random ones.
+`--hypothesis-profile=long` sends all that are generated, and many random ones.
 """
 
 import os
