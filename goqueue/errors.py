@@ -473,7 +473,7 @@ class LogFenced(OperatorError):
 
 
 class NotInCluster(OperatorError):
-    """A cluster of several nodes does not serve this: its log is not replicated; `details["what"]` names it."""
+    """A cluster of several nodes does not serve this: it lacks replicas; `details["what"]` names it."""
 
 
 class PathInvalid(OperatorError):
@@ -537,7 +537,7 @@ class ControllerMoved(TransientError):
 
 
 class ControllerUnavailable(TransientError):
-    """The cluster has no controller now, or this node is not the one."""
+    """The cluster has no controller now, this node is not the one, or it does not know yet what was decided."""
 
 
 class DiskFull(TransientError):

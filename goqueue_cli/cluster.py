@@ -169,6 +169,8 @@ def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterat
 def _partitions(health: "ClusterHealthInfo") -> str:
     if health.topics == "not_replicated":
         return "each node has its own: not all nodes have a version that shares them"
+    if health.topics == "unknown":
+        return "not known yet: this node has not followed the cluster since it was started"
     lacks = {
         "without a leader": health.offline_partitions,
         "under-replicated": health.under_replicated_partitions,

@@ -78,8 +78,11 @@ class ClusterHealthResponse(Struct, kw_only=True):
         bool | None, Meta(description="Whether a majority and enough replicas are left without `node`.")
     ]
     topics: Annotated[
-        Literal["replicated", "not_replicated"],
-        Meta(description="not_replicated: each node has its own, until all nodes have a version that shares them."),
+        Literal["replicated", "not_replicated", "unknown"],
+        Meta(
+            description="not_replicated: each node has its own, until all nodes have a version that shares them; "
+            "unknown: this node has not followed the cluster since it was started."
+        ),
     ]
     partitions: int
     offline_partitions: Annotated[int, Meta(description="Without a leader.")]
@@ -141,6 +144,12 @@ def _node(facts: NodeFacts) -> ClusterNodeJson:
     )
 
 
+def _sharing(member: ClusterNode) -> Literal["replicated", "not_replicated", "unknown"]:
+    if member.log.state.feature_level:
+        return "replicated"
+    return "not_replicated" if member.is_registered else "unknown"
+
+
 async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHealthResponse:
     member = member_of(call)
     facts: ClusterFacts = cluster_facts(member)
@@ -153,7 +162,7 @@ async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHe
         voters=facts.voters_max,
         voters_alive=facts.voters_alive,
         safe_to_stop=None if query.node is None else facts.is_safe_to_stop(query.node),
-        topics="replicated" if member.log.state.feature_level else "not_replicated",
+        topics=_sharing(member),
         partitions=facts.partitions.count,
         offline_partitions=facts.partitions.offline,
         under_replicated_partitions=facts.partitions.under_replicated,

@@ -19,11 +19,10 @@ from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
 from goqueue.api.permissions import OPEN, Permission
-from goqueue.broker import internal_topics
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
-from goqueue.errors import GoQueueError, NotInCluster, PartitionNotFound
+from goqueue.errors import ControllerUnavailable, GoQueueError, NotInCluster, PartitionNotFound, TopicNotFound
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, REQUEST_BYTES, SESSION_SECONDS
 from goqueue.observe.history import History
 from goqueue.observe.logs import RecentLogs
@@ -211,16 +210,23 @@ class ApiContext:
 
     def refuse_unreplicated(self, what: str) -> None:
         """Refuse what only one node of a cluster would know."""
-        if self.cluster is not None and has_other_nodes(self.cluster) and not self._is_replicated(what):
+        if self.cluster is not None and has_other_nodes(self.cluster):
             raise NotInCluster(
                 f"a cluster of several nodes does not serve {what} yet: their log is not replicated",
                 hint="use a broker that runs alone for them",
                 what=what,
             )
 
-    def _is_replicated(self, what: str) -> bool:
-        """True if the cluster has decided where the log of these is."""
-        return what == "groups" and self.cluster is not None and internal_topics.GROUPS in self.cluster.log.state.topics
+    def as_known(self, error: GoQueueError) -> GoQueueError:
+        """Return an error to be retried instead of one that may only say what this node does not know yet."""
+        member = self.cluster
+        if member is None or member.is_registered or not isinstance(error, TopicNotFound):
+            return error
+        return ControllerUnavailable(
+            f"{error.sentence}; but node {member.settings.node} is not registered in the cluster and may not know all",
+            hint="retry in a moment, or ask another node",
+            retry_after=1,
+        )
 
     @property
     def authenticates(self) -> bool:

@@ -8,7 +8,9 @@ from goqueue.wire.headers import LEASES
 
 _NO_MEMBER = (*NO_GROUP, errors.MemberUnknown)
 _STALE = (*_NO_MEMBER, errors.GenerationStale)
-_JOIN_ERRORS = (*NO_TOPIC, errors.GroupNameInvalid, errors.GroupMismatch, errors.GroupFull, *UNWRITABLE)
+_JOIN_ERRORS = (
+    *NO_TOPIC, errors.GroupNameInvalid, errors.GroupMismatch, errors.GroupFull, errors.NotInCluster, *UNWRITABLE,
+)  # fmt: skip
 _RECEIPT_ERRORS = (errors.ReceiptInvalid, errors.LeaseExpired, *UNWRITABLE)
 _POSITION_ERRORS = (*NO_PARTITION, errors.RangeDamaged, errors.OffsetOutOfRange)
 _HANDLE, _MEMBER = "orders:1:41:1:30f1c2a4b5d6e7f8091a2b3c4d5e6f708", "till-3-8f14e45fceea167a"

@@ -159,11 +159,12 @@ def _refuse_without_replicas(call: ApiCall, names: list[str]) -> None:
     """Refuse topics of which the coordinator cannot read all partitions: it hands out what its own replicas have."""
     for topic in map(call.runtime.broker.topics.get, names):
         for partition in () if topic is None else topic.partitions:
-            if partition.leadership is not None and not partition.leadership.has_replica:
+            role = partition.leadership
+            if role is not None and role.replicas and not role.has_replica:
                 raise NotInCluster(
                     f"groups read topics of which each node has a replica, and this node has none of partition "
                     f"{partition.number} of topic {quoted(partition.topic)}",
-                    hint="create the topic with as many replicas as the cluster has nodes",
+                    hint="read it without a group, or use a topic whose replication_factor is the number of nodes",
                     what="groups",
                     topic=partition.topic,
                     partition=partition.number,

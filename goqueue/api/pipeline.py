@@ -124,6 +124,7 @@ class RequestPipeline:
         return None if row.body is None else self._bodies.decode(row, request.body)
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
+        error = self._context.as_known(error)
         if self._context.gate is not None:
             error = self._context.gate.shown(error, request)
         dialect = OWN if request.endpoint is None else request.endpoint.dialect

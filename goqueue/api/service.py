@@ -168,8 +168,8 @@ class BrokerService:
             member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
             groups, security = self.runtime.broker.groups, self.runtime.broker.security
             if groups.settings.is_replicated:  # nothing is recorded before the cluster says who leads
-                keys = security.journal.partition
-                keys.leadership = Leadership(keys.topic, keys.number, member.settings.node)
+                for log in (security.journal.partition, *groups.partitions):
+                    log.leadership = Leadership(log.topic, log.number, member.settings.node)
             await member.start()
             self.context.cluster = member
             if groups.settings.is_replicated:

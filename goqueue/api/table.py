@@ -51,9 +51,7 @@ _DECIDED = (*_NOT_THERE, errors.DelayedNotPending, *UNWRITABLE)
 _ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *UNWRITABLE)
 
 
-_UNREPLICATED = {
-    "groups": "groups", "delivery": "groups", "transactions": "transactions", "delayed": "delayed messages",
-}  # fmt: skip
+_UNREPLICATED = {"transactions": "transactions", "delayed": "delayed messages"}
 """Tags of what only one node of a cluster would know, with its name in a sentence."""
 _LED = {
     "POST /admin/keys", "DELETE /admin/keys/{key}", "POST /admin/keys/{key}/rotate", "POST /admin/roles",
@@ -66,8 +64,7 @@ _ANYWHERE = {"POST /producers/init"}
 
 def _unreplicated(tag: str, name: str) -> str:
     """Return what a request needs that is not replicated; what is only described may differ between nodes."""
-    is_described = name.startswith("GET ") and name != "GET /groups/{group}/poll"
-    return "" if is_described or name in _ANYWHERE else _UNREPLICATED.get(tag, "")
+    return "" if name.startswith("GET ") or name in _ANYWHERE else _UNREPLICATED.get(tag, "")
 
 
 def _coordinated(tag: str, name: str) -> tuple[type[errors.GoQueueError], ...]:

@@ -117,7 +117,7 @@ class Leadership:
                 **self._details(),
             )
         if not self.leader:
-            why = f"{name} has no leader now"
+            why = f"{name} has no leader now" if self.leader_epoch else self._unknown(name)
         elif self.is_handing_over:
             why = f"node {self.node} stops and hands {name} over"
         elif not self.is_leading:
@@ -137,7 +137,8 @@ class Leadership:
                 coordinator_address=self._address_of(self.leader),
                 log=name,
             )
-        return self._unavailable(f"the coordinator is being changed: {name} has no leader yet that has taken over")
+        changing = f"the coordinator is being changed: {name} has no leader yet that has taken over"
+        return self._unavailable(changing if self.leader_epoch else self._unknown(name))
 
     def _unavailable(self, why: str) -> LeaderUnavailable:
         """Return the error with the addresses of the other replicas: this node may be the only one without a leader."""
@@ -175,6 +176,9 @@ class Leadership:
             partition=self.partition,
             leader_epoch=self.leader_epoch,
         )
+
+    def _unknown(self, name: str) -> str:
+        return f"node {self.node} does not know yet which node leads {name}"
 
     def _details(self) -> dict[str, Any]:
         leader = self.leader or None

@@ -36,6 +36,13 @@ def test_partition_without_a_leader_is_unavailable() -> None:
         leadership(leader="", is_leading=False).refuse_unless_leader()
 
 
+def test_node_that_knows_no_leader_yet_does_not_say_that_there_is_none() -> None:
+    unknown = Leadership("orders", 3, "n1")
+    with pytest.raises(LeaderUnavailable, match="n1 does not know yet which node leads partition 3 of topic 'orders'"):
+        unknown.refuse_unless_leader()
+    assert "n1 does not know yet which node leads orders/3" in unknown.other_coordinator().sentence
+
+
 def test_new_leader_is_unavailable_until_it_has_taken_over() -> None:
     with pytest.raises(LeaderUnavailable, match="node n1 is taking over"):
         leadership(is_leading=False).refuse_unless_leader()
