@@ -40,6 +40,8 @@ class Membership:
         self._members = {node: _Member() for node in others if node != me}
         self.on_event: Signal[[EventKind, str]] = Signal()
         """Called with what happened, and the node."""
+        self.failures: dict[str, str] = {}
+        """Why nodes take no part any more, although they are alive."""
 
     def heard(self, node: str, now_ns: int) -> None:
         """The node has sent something."""
@@ -51,7 +53,8 @@ class Membership:
             self.on_event.emit(event, node)
 
     def connected(self, node: str, now_ns: int) -> None:
-        """A new connection: a node that was leaving has started again."""
+        """A new connection: a node that was leaving or had failed may have started again."""
+        self.failures.pop(node, None)
         member = self._members.setdefault(node, _Member())
         if member.status == "leaving":
             member.status = "dead"

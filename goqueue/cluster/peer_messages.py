@@ -40,6 +40,12 @@ class Leaving(Struct, frozen=True, array_like=True, tag="leaving"):
     """The sender stops."""
 
 
+class Failed(Struct, frozen=True, array_like=True, tag="failed"):
+    """The sender takes no part any more until its process is started again."""
+
+    reason: str
+
+
 class Register(Struct, frozen=True, array_like=True, tag="register"):
     """Asks the controller to record the sender. It is sent again until the record is committed."""
 
@@ -139,6 +145,7 @@ PeerMessage = (
     | Formed
     | Ping
     | Leaving
+    | Failed
     | Register
     | Unreachable
     | Followed

@@ -35,6 +35,12 @@ def node_failed(facts: BrokerFacts) -> FindingStream:
             f"this node takes no part in its cluster any more: {facts.cluster.failure}",
             "check the device, then restart the broker",
         )
+    for node, reason in () if facts.cluster is None else facts.cluster.failed:
+        yield Finding(
+            node,
+            f"the node is alive and takes no part in the cluster any more: {reason}",
+            "check its device, then restart its broker; until then the cluster survives one loss less",
+        )
 
 
 @finding_rule("warning")

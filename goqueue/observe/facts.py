@@ -130,6 +130,8 @@ class ClusterCondition:
     dead: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     """Nodes without a connection, and why, where an operator must act."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Other nodes that are alive and take no part any more, and why."""
     waiting_for: tuple[str, ...] = ()
     """Nodes that the first formation waits for."""
     nodes: int = 1

@@ -39,6 +39,12 @@ def test_node_that_lost_its_vote_or_its_disk_says_so() -> None:
     assert found["node_failed"].severity == "critical"
 
 
+def test_node_whose_disk_failed_is_a_finding_at_the_other_nodes() -> None:
+    found = findings(failed=(("n3", "the disk is full"),))
+    assert (found["node_failed"].subject, found["node_failed"].severity) == ("n3", "critical")
+    assert found["node_failed"].sentence.endswith("takes no part in the cluster any more: the disk is full")
+
+
 def test_certificate_of_a_node_is_a_finding_before_it_expires_and_when_its_files_are_broken() -> None:
     day = 86_400
     assert findings(certificate=NodeCertificate("n1.pem", 60 * day)) == {}

@@ -34,8 +34,14 @@ class NodeFacts:
     silence_seconds: float | None
     problem: str | None
     """Why there is no connection with it or why it has no vote, where an operator must act."""
+    failure: str | None
+    """Why it takes no part any more, although it may be alive."""
     lacks_vote: bool
     """It is one of the peers, on another data directory than the voter."""
+
+    @property
+    def is_working(self) -> bool:
+        return self.status == "alive" and self.failure is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class ClusterFacts:
 
     def is_safe_to_stop(self, node: str) -> bool:
         """Return whether a majority of voters is left when a node stops, and enough replicas of each partition."""
-        left = [one for one in self.nodes if one.role != "observer" and one.status == "alive" and one.node != node]
+        left = [one for one in self.nodes if one.role != "observer" and one.is_working and one.node != node]
         return len(left) > self.voters_max // 2 and not self.needing.get(node)
 
 
@@ -101,7 +107,7 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
         log_end=member.log.log.next_offset,
         has_vote=note.me in member.voters,
         voters_max=len(voters) or len(member.settings.peers),
-        voters_alive=sum(one.status == "alive" for one in electing),
+        voters_alive=sum(one.is_working for one in electing),
         controller_changes=member.controller_changes,
         authentication_failures=member.network.authentication_failures,
         lost_part=None if member.failure is None else member.failure.sentence,
@@ -124,7 +130,14 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         without_vote=tuple(one.node for one in facts.nodes if one.lacks_vote),
         dead=tuple(one.node for one in facts.nodes if one.status == "dead"),
         problems=tuple(
-            (one.node, one.problem) for one in facts.nodes if one.problem is not None and not one.lacks_vote
+            (one.node, one.problem)
+            for one in facts.nodes
+            if one.problem is not None and one.failure is None and not one.lacks_vote
+        ),
+        failed=tuple(
+            (one.node, one.failure)
+            for one in facts.nodes
+            if one.failure is not None and one.status != "dead" and one.node != facts.node
         ),
         waiting_for=facts.waiting_for,
         nodes=len(facts.nodes),
@@ -196,6 +209,10 @@ def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
         is_voter = name in member.settings.peers
     lacks_vote = name in member.settings.peers and not is_voter
     silence = member.membership.silence_ns(name, member.now())
+    failure = member.membership.failures.get(name)
+    own_problem = _NO_VOTE if lacks_vote else None
+    if failure is not None:
+        own_problem = f"it takes no part until it is restarted: {failure}"
     return NodeFacts(
         node=name,
         status=member.membership.status(name),
@@ -207,6 +224,7 @@ def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
         version=None if registered is None else registered.version,
         registered_ns=None if registered is None else registered.time_ns,
         silence_seconds=None if silence is None else silence / NANOSECONDS,
-        problem=member.network.problems.get(name, _NO_VOTE if lacks_vote else None),
+        problem=member.network.problems.get(name, own_problem),
+        failure=failure,
         lacks_vote=lacks_vote,
     )

@@ -37,7 +37,7 @@ from goqueue.cluster.messages import (
 )
 from goqueue.cluster.metadata import ClusterRecord, VotersChanged, encode_cluster_record
 from goqueue.cluster.partitions import PartitionId
-from goqueue.cluster.peer_messages import PROTOCOL, Formed, Hello, Leaving, PeerMessage, Ping
+from goqueue.cluster.peer_messages import PROTOCOL, Failed, Formed, Hello, Leaving, PeerMessage, Ping
 from goqueue.cluster.raft import Raft
 from goqueue.cluster.voters import VoterHistory
 from goqueue.errors import GoQueueError
@@ -220,6 +220,8 @@ class ClusterNode:
         self.presence.connected(link.node)
         self.replicas.connected(link)
         self._meet(hello.cluster_id, hello.voters)
+        if self.failure is not None:
+            link.send(Failed(self.failure.sentence))
         if self.note.is_formed and not hello.cluster_id:
             link.send(Formed(self.note.cluster_id, self.note.voters))
         if self.raft is not None:
@@ -254,6 +256,8 @@ class ClusterNode:
                 self._meet(message.cluster_id, message.voters)
             case Leaving():
                 self.membership.leaves(link.node)
+            case Failed():
+                self.membership.failures[link.node] = message.reason
             case _ if (handler := self.handlers.get(type(message))) is not None:
                 handler(link, message)
             case Hello():
@@ -329,6 +333,9 @@ class ClusterNode:
         """Take no part any more: what this disk has is not known."""
         _log.error("node %s takes no part in the cluster any more: %s", self.settings.node, error)
         self.failure, self.raft = error, None
+        self.membership.failures[self.settings.node] = error.sentence
+        for link in self.network.links.values():
+            link.send(Failed(error.sentence))
         self.office.look()
         self.leaderless_ns = self.leaderless_ns or self.now()
         self._proposals.refuse()
