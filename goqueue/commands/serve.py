@@ -4,7 +4,7 @@ import logging
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -149,8 +149,13 @@ def _cluster(daemon: "Daemon") -> list[str]:
     member = daemon.service.context.cluster
     if member is None:
         return []
-    peers = ", ".join(sorted(member.settings.peers))
-    return [f"cluster     node {member.settings.node}, elects with {peers}"]
+    return [f"cluster     {cluster_role(member.settings.node, member.settings.peers)}"]
+
+
+def cluster_role(node: str, peers: Collection[str]) -> str:
+    """Return the part that a node has in elections, by its settings."""
+    names = ", ".join(sorted(peers))
+    return f"node {node}, elects with {names}" if node in peers else f"node {node}, without a vote, follows {names}"
 
 
 def _tls(daemon: "Daemon") -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from goqueue.commands.serve import cluster_role
 from goqueue.limits import GROUP_LOGS, TRANSACTION_LOGS
 from goqueue.storage.disk import SystemDisk
 from goqueue.testing.broker import LocalBroker
@@ -22,6 +23,12 @@ from tests.storage.stores import append, open_store
 
 def refused(*words: str) -> subprocess.CompletedProcess[str]:
     return run([sys.executable, "-m", "goqueue", "serve", "--port", "0", *words], cwd=ROOT, text=True)
+
+
+def test_banner_of_a_node_says_whether_it_elects() -> None:
+    peers = {"n2": ("b", 1), "n1": ("a", 1)}
+    assert cluster_role("n1", peers) == "node n1, elects with n1, n2"
+    assert cluster_role("n9", peers) == "node n9, without a vote, follows n1, n2"
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
