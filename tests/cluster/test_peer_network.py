@@ -68,3 +68,42 @@ def test_defect_in_a_handler_is_told_to_the_owner() -> None:
         await listening.stop()
 
     asyncio.run(run())
+
+
+def test_connection_that_another_one_replaces_ends_before_that_begins() -> None:
+    async def run() -> list[str]:
+        told: list[str] = []
+        links: list[PeerLink] = []
+        enough = asyncio.Event()
+
+        def handlers(
+            node: str, connected: Callable[[PeerLink], None], ended: Callable[[PeerLink], None]
+        ) -> PeerHandlers:
+            hello = Hello(PROTOCOL, NodeIdentity(node, "d"), "", ("n1", "n2"), (), "")
+            return PeerHandlers(lambda: hello, lambda _: None, connected, lambda _, __: None, ended, lambda _: None)
+
+        def connected(link: PeerLink) -> None:
+            links.append(link)
+            told.append(f"connected {len(links)}")
+            if len(links) == 2:
+                enough.set()
+
+        def ended(link: PeerLink) -> None:
+            told.append(f"ended {links.index(link) + 1}")
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = free.getsockname()
+        listening = PeerNetwork("n2", {"n2": address}, SECRET, handlers("n2", connected, ended))
+        dialing = [
+            PeerNetwork("n1", {"n2": address}, SECRET, handlers("n1", lambda _: None, lambda _: None)) for _ in range(2)
+        ]
+        await listening.start(address)
+        for one in dialing:
+            await one.start(None)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await enough.wait()
+        for network in (*dialing, listening):
+            await network.stop()
+        return told[:3]
+
+    assert asyncio.run(run()) == ["connected 1", "ended 1", "connected 2"]

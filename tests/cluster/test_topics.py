@@ -81,6 +81,32 @@ def test_topic_is_altered_scaled_and_deleted_by_any_node(tmp_path: Path) -> None
     run(main, tmp_path)
 
 
+def test_topic_that_is_deleted_while_a_node_makes_it_is_deleted_there_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.runtime.cluster.cluster_topics._OTHERS_SECONDS", 0)
+
+    async def main(cluster: RunningCluster) -> None:
+        slow, held = cluster["n3"], list[Callable[[], None]]()
+        maker = slow.runtime.broker.maker
+        follow = maker.follow
+        monkeypatch.setattr(
+            maker,
+            "follow",
+            lambda decided, here, told: follow(decided, here, lambda found: held.append(partial(told, found))),
+        )
+        await cluster["n1"].create("orders")
+        await wait(slow, lambda: bool(held))
+        await delete(cluster["n1"], "orders")
+        await wait(slow, lambda: "orders" not in slow.member.log.state.topics)
+
+        held[0]()
+
+        await cluster.agree(lacks("orders"))
+
+    run(main, tmp_path)
+
+
 def test_node_without_a_replica_has_a_placeholder_also_after_a_restart(tmp_path: Path) -> None:
     async def main(cluster: RunningCluster) -> None:
         await cluster["n1"].create("orders", 3, replication_factor=1)

@@ -49,6 +49,7 @@ from goqueue.runtime.cluster.cluster_topics import ClusterTopics
 from goqueue.runtime.cluster.controller_client import ControllerClient
 from goqueue.runtime.cluster.controller_runner import ControllerRunner
 from goqueue.runtime.cluster.notes import NodeNotes
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerFailure
@@ -83,7 +84,7 @@ class ClusterNode:
         self.handlers: dict[type, MessageHandler] = {}
         self.on_disconnected: Signal[[str]] = Signal()
         self.office = ControllerRunner(self)
-        self.client = ControllerClient(self)
+        self.client = ControllerClient(self, runtime.on_failure.emit)
         self.presence = Presence(self)
         self.topics = ClusterTopics(self, runtime)
         self.lease = ServingLease(self)
@@ -97,6 +98,7 @@ class ClusterNode:
         self._runtime = runtime
         self._peers = tuple(sorted(settings.peers))
         self._loop: asyncio.AbstractEventLoop
+        self._timers = OwnedTasks("a timer of the node", runtime.on_failure.emit)
         self._timer: asyncio.TimerHandle | None = None
         self._ticks: asyncio.TimerHandle | None = None
         self._ping_ns = 0
@@ -377,7 +379,7 @@ class ClusterNode:
         if self._timer is not None:
             self._timer.cancel()
         delay = (self.raft.deadline() - self.now()) / NANOSECONDS
-        self._timer = self._loop.call_later(max(0.0, delay), self._tick_raft)
+        self._timer = self._timers.call_later(max(0.0, delay), self._tick_raft)
 
     def _tick_raft(self) -> None:
         if self.raft is not None:
@@ -397,7 +399,7 @@ class ClusterNode:
         self.presence.register()
         self.office.tick()
         self.lease.renew()
-        self._ticks = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._ticks = self._timers.call_later(_TICK_SECONDS, self._tick)
 
     # --- records ---
 

@@ -7,11 +7,12 @@ offers it to the controller.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from goqueue.broker.core.catalog import TopicCreated
 from goqueue.broker.core.names import SECURITY, is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split
@@ -38,6 +39,7 @@ from goqueue.limits import CLUSTER_FOLLOW_SECONDS, OFFSET_MAX
 from goqueue.quantities import quoted
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerNetwork
 from goqueue.runtime.cluster.replicas import Replicas
@@ -84,7 +86,8 @@ class ClusterTopics:
         self._pending: dict[str, int] = {}
         """Pending delayed messages of topics that were deleted of late."""
         self._wake = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = OwnedTasks("following the topics of the cluster", runtime.on_failure.emit)
+        self._run = self._tasks.run
         self._offered = False
         member.handlers[Followed] = self._on_followed
 
@@ -96,15 +99,7 @@ class ClusterTopics:
             self._run(self._follow_all())
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        await self._tasks.stop()
 
     def verdict(self) -> tuple[tuple[PartitionId, ...], bool]:
         """Return the replicas that have lost something that they had confirmed, and whether the catalog is whole."""
@@ -199,18 +194,20 @@ class ClusterTopics:
         me = self._member.settings.node
         here = tuple(number for number, one in states.items() if one is not None and me in one.replicas)
         await _answered(partial(maker.follow, decided, here))
-        self._decide_splits(name, state)
+        self._decide_splits(decided, state)
 
-    def _decide_splits(self, name: str, state: ClusterState) -> None:
+    def _decide_splits(self, decided: TopicCreated, state: ClusterState) -> None:
         """Tell the controller where the parents of added partitions ended, of those that are led here."""
-        topic, decided, me = self._runtime.broker.topics[name], state.topics[name], self._member.settings.node
+        topic, me = self._runtime.broker.topics[decided.name], self._member.settings.node
         ends: dict[int, Split] = {}
         for number, split in decided.splits.items():
-            if not split.is_decided:
-                if split.parent == NO_PARENT:
-                    ends[number] = Split(NO_PARENT, 0)
-                elif state.partitions[PartitionId(decided.created_ns, split.parent)].leader == me:
-                    ends[number] = Split(split.parent, topic.partition(split.parent).log_end)
+            parent = state.partitions.get(PartitionId(decided.created_ns, split.parent))
+            if split.is_decided:
+                continue
+            if split.parent == NO_PARENT:
+                ends[number] = Split(NO_PARENT, 0)
+            elif parent is not None and parent.leader == me:  # it is gone if the topic was deleted meanwhile
+                ends[number] = Split(split.parent, topic.partition(split.parent).log_end)
         if ends:
             self._run(self._tell_splits(DecideSplits(decided.created_ns, ends)))
 

@@ -1,6 +1,7 @@
 """Requests of a node to the controller, wherever that is."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from goqueue.events import Signal
 from goqueue.limits import CLUSTER_ASK_SECONDS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.controller_runner import ControllerRunner
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerNetwork
 
@@ -44,12 +46,13 @@ class AskingNode(Protocol):
 class ControllerClient:
     """Asks, and answers the requests of others while this node is the controller."""
 
-    def __init__(self, member: AskingNode) -> None:
+    def __init__(self, member: AskingNode, failed: Callable[[], None]) -> None:
+        """`failed` is called after a defect."""
         self._member = member
         self._number = 0
         self._waiting: dict[int, tuple[str, asyncio.Future[ControllerAnswer]]] = {}
         """The node that was asked, and the answer."""
-        self._answering: set[asyncio.Task[None]] = set()
+        self._run = OwnedTasks("an answer of the controller", failed).run
         member.handlers[Ask] = member.handlers[Answered] = self._received
         member.on_disconnected.subscribe(self._ended)
 
@@ -117,9 +120,7 @@ class ControllerClient:
 
     def _received(self, link: PeerLink, message: Ask | Answered) -> None:
         if isinstance(message, Ask):
-            task = asyncio.get_running_loop().create_task(self._answer(link, message))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._run(self._answer(link, message))
             return
         _, answer = self._waiting.get(message.number, (None, None))
         if answer is None or answer.done():

@@ -1,7 +1,7 @@
 """Questions between coordinators: to store copies of messages in partitions that another node leads, and for groups."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -13,6 +13,7 @@ from goqueue.cluster.peer_messages import CopiesStored, GroupsListed, ListGroups
 from goqueue.errors import BrokerUnreachable, GoQueueError, LeaderUnavailable, RequestTimedOut, TopicNotFound
 from goqueue.quantities import quoted
 from goqueue.runtime.cluster.cluster_node import ClusterNode
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runtime import Runtime
@@ -31,7 +32,7 @@ class CoordinatorExchange:
         self._numbers = count(1)
         self._waiting: dict[int, tuple[str, Callable[[Any], None]]] = {}
         """Nodes that were asked, and what is called with the answer or an error."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._run = OwnedTasks("an answer to another coordinator", runtime.on_failure.emit).run
         member.handlers |= {
             StoreCopies: self._on_copies,
             CopiesStored: lambda _, answer: self._settle(answer.number, _result(answer)),
@@ -48,11 +49,6 @@ class CoordinatorExchange:
     def _on_disconnected(self, node: str) -> None:
         for number in [number for number, (asked, _) in self._waiting.items() if asked == node]:
             self._settle(number, _unreachable(node))
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # --- copies ---
 

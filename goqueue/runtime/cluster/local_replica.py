@@ -383,7 +383,7 @@ class LocalReplica:
     def take(self, stream: ReplicationStream, data: DataHeader, content: memoryview) -> None:
         """Append what the leader has sent. Raises PeerFailure if it is not whole."""
         follower, log = self.follower, self.partition.log
-        size = len(content)
+        size = len(content)  # of what the log has not taken
         if follower is None or not follower.takes(data) or log.obstacle is not None:
             stream.free(size)
             return
@@ -391,7 +391,9 @@ class LocalReplica:
         try:
             for piece in dense_pieces(frames) if data.has_gaps else (frames,):
                 log.append_stamped(piece, partial(stream.free, len(piece.buffer)))
+                size -= len(piece.buffer)
         except GoQueueError as error:
+            stream.free(size)
             self._fail(error)
             return
         follower.appended(data, epochs_in(frames))

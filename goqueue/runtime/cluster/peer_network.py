@@ -7,10 +7,9 @@ in the alphabet.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.peer_messages import AnyMessage, Hello, PeerMessage
@@ -26,6 +25,7 @@ from goqueue.limits import (
     CLUSTER_HANDSHAKE_SECONDS,
     CLUSTER_REDIAL_SECONDS,
 )
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import MESSAGE, PeerLink, SecretDiffers, accept, dial
 from goqueue.runtime.cluster.peer_tls import (
     PeerContexts,
@@ -87,7 +87,8 @@ class PeerNetwork:
         self._handlers = handlers
         self._tls = tls
         self._problems = PeerProblems(CLUSTER_CONNECTIONS_MAX)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = OwnedTasks("a connection between nodes", handlers.failed)
+        self._run = self._tasks.run
         self._server: asyncio.Server | None = None
         self._unproved = 0
         self._is_stopping = False
@@ -139,27 +140,12 @@ class PeerNetwork:
             self._server.close()
         for link in self.links.values():
             link.close()
-        for task in self._tasks:
-            task.cancel()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.stop()
 
     def send(self, node: str, message: PeerMessage) -> None:
         link = self.links.get(node)
         if link is not None:
             link.send(message)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            _log.critical("a connection between nodes failed by a defect", exc_info=failure)
-            self._handlers.failed()
 
     # --- connections ---
 
@@ -271,9 +257,11 @@ class PeerNetwork:
             raise PeerFailure(sentence)
         link.hello = hello
         self._problems.clear(link.node)
-        self.links[link.node] = link
-        if before is not None:
+        if before is not None:  # what was asked on it gets no answer any more
+            del self.links[link.node]
             before.abort()
+            self._handlers.ended(before)
+        self.links[link.node] = link
         self._handlers.connected(link)
 
     async def _serve(self, link: PeerLink) -> bool:

@@ -7,10 +7,12 @@ before a crash is at least that.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
+
+from msgspec import ValidationError, convert
 
 from goqueue.broker.core.epochs import load_epochs
 from goqueue.broker.core.leadership import Leadership
@@ -32,6 +34,7 @@ from goqueue.cluster.replication_messages import (
 )
 from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.local_replica import LocalReplica
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream
 from goqueue.runtime.runtime import Runtime
@@ -113,7 +116,8 @@ class Replicas:
         self._early: dict[PartitionId, dict[str, OpenReplica]] = {}
         """Requests of followers that came before this node knew that it leads."""
         self._uneven: dict[LocalReplica, None] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = OwnedTasks("a replica", runtime.on_failure.emit)
+        self.run = self._tasks.run
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
         self._has_namesakes = False
@@ -139,22 +143,8 @@ class Replicas:
             self._timer.cancel()
         for replica in self.local.values():
             replica.set_state(None)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         await self._store_note()
-
-    def run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            _log.critical("a replica failed by a defect", exc_info=failure)
-            self._runtime.on_failure.emit()
 
     async def perform(self, work: Work[Any]) -> Any:
         return await self._runtime.perform(work)
@@ -162,7 +152,9 @@ class Replicas:
     # --- partitions ---
 
     def _on_opened(self, partition: Partition) -> None:
-        found = self._node.log.state.topics.get(partition.topic)
+        """Attach a partition by the topic that this node has recorded: the cluster may know a later one by the name."""
+        topics = self._runtime.broker.maker.records(), self._node.log.state.topics
+        found = next((one[partition.topic] for one in topics if partition.topic in one), None)
         self._attach(partition, 0 if found is None else found.created_ns)
 
     def _attach(self, partition: Partition, topic_id: int) -> None:
@@ -304,26 +296,27 @@ class Replicas:
 
     async def _ask(self, replica: LocalReplica, asked: AskController) -> None:
         request = asked.request
-        try:
-            await self._node.ask(request)
-        except GoQueueError as error:
-            _log.info("the controller did not do what %s asked: %s", replica.partition.log.name, error)
-            if isinstance(request, IsrChange):
-                replica.refused(asked.attempt, is_final=error.details.get("reason") not in _UNSURE)
-            elif replica.is_leader_of(request.leader_epoch):  # no other node leads until the controller knows
-                await asyncio.sleep(_TICK_SECONDS)
-                await self._ask(replica, asked)
+        while True:
+            try:
+                await self._node.ask(request)
+            except GoQueueError as error:
+                _log.info("the controller did not do what %s asked: %s", replica.partition.log.name, error)
+                if isinstance(request, IsrChange):
+                    replica.refused(asked.attempt, is_final=error.details.get("reason") not in _UNSURE)
+                elif replica.is_leader_of(request.leader_epoch):  # no other node leads until the controller knows
+                    await asyncio.sleep(_TICK_SECONDS)
+                    continue
+            return
 
     # --- connections ---
 
     def connected(self, link: PeerLink) -> None:
-        self.ended(link)
-        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads)
+        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads, self.run)
         for replica in self.local.values():
             replica.connected(link.node)
 
     def ended(self, link: PeerLink) -> None:
-        """The connection with a node has ended, or another one takes its place."""
+        """The connection with a node has ended."""
         stream = self.streams.pop(link.node, None)
         if stream is None:
             return
@@ -378,16 +371,22 @@ class Replicas:
                 if replica.is_gone:
                     self._drop(log)
             self.run(self._store_note())
-        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._timer = self._tasks.call_later(_TICK_SECONDS, self._tick)
 
     def _load_note(self) -> dict[str, int]:
         if self.disk.kind(self._path) != "file":
             return {}
-        return dict((decode_checkpoint(read_all(self.disk, self._path)) or {}).get("ends", {}))
+        note = decode_checkpoint(read_all(self.disk, self._path)) or {}
+        try:
+            return convert(note.get("ends", {}), dict[str, int])
+        except ValidationError as error:
+            _log.warning("the note %s is left out: %s", self._path, error)
+            return {}
 
     async def _store_note(self) -> None:
         """Note what is committed, if that has changed."""
-        ends = {f"{log.topic_id}/{log.partition}": replica.high_watermark for log, replica in self.local.items()}
+        ends = dict(self._noted)  # also of logs that take no part yet
+        ends |= {f"{log.topic_id}/{log.partition}": replica.high_watermark for log, replica in self.local.items()}
         if ends == self._noted:
             return
         try:

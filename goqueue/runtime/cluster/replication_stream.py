@@ -13,9 +13,9 @@ in memory is read on a thread, one slice at a time.
 import asyncio
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 from goqueue.broker.core.partition import Partition
 from goqueue.cluster.leader_replica import LeaderReplica
@@ -63,13 +63,20 @@ class StreamedReplica(Protocol):
 class ReplicationStream:
     """One connection. All partitions that this node leads or follows at the other one share it."""
 
-    def __init__(self, link: PeerLink, loop: asyncio.AbstractEventLoop, threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        link: PeerLink,
+        loop: asyncio.AbstractEventLoop,
+        threads: ThreadPoolExecutor,
+        run: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]",
+    ) -> None:
+        """`run` starts a task, and tells of its defects."""
         self.link = link
         self.node = link.node
         self.is_over = False
         self.credit = CLUSTER_WINDOW_BYTES
         """How many bytes of data may be sent."""
-        self._loop, self._threads = loop, threads
+        self._loop, self._threads, self._run = loop, threads, run
         self._queue: dict[StreamedReplica, None] = {}
         """Led here, with data that the other node lacks."""
         self._confirm: dict[StreamedReplica, None] = {}
@@ -127,7 +134,7 @@ class ReplicationStream:
             found = locate_stored(log, offset, CLUSTER_SLICE_BYTES, end)
         if isinstance(found, PendingRead):
             self._is_loading = True
-            self._loading = self._loop.create_task(self._load(replica, base, found))
+            self._loading = self._run(self._load(replica, base, found))
         elif found.buffers:
             self._send(replica, base, found.next_offset, found.buffers, found.size, has_gaps=offset > base)
             self._queue[replica] = None
