@@ -20,7 +20,7 @@ from goqueue.errors import (
     NotLeader,
     SequenceOutOfOrder,
 )
-from goqueue.storage import frame
+from goqueue.storage import frame, scan
 from goqueue.storage.disk import Disk
 from goqueue.storage.flusher import FlushMode
 from goqueue.storage.store import StoreSettings
@@ -337,3 +337,23 @@ def test_leader_whose_disk_has_failed_resigns_until_the_controller_knows(tmp_pat
         await cluster.until_settled("n2")
 
     run(tmp_path, scenario, {"n1": disk})
+
+
+def test_empty_replica_gets_a_log_whose_segment_ends_with_a_gap(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        await cluster.stop("n2", "n3")
+        log = cluster.nodes["n1"].partition.log
+        log.append(scan.check_batch(bytearray(frame.encode(b"kept"))))
+        log.next_offset = 100  # compaction has removed what was between
+        log.roll()
+        log.append(scan.check_batch(bytearray(frame.encode(b"behind the gap"))))
+        await cluster.stop("n1")
+        await cluster.start()
+
+        cluster.lead("n1")
+
+        await cluster.until_settled("n1")
+        await cluster.until_alike()
+        assert await cluster.nodes["n3"].values() == [b"kept", b"behind the gap"]
+
+    run(tmp_path, scenario)

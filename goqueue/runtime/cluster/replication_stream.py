@@ -127,25 +127,36 @@ class ReplicationStream:
                 self._give_up(replica, error)
 
     def _send_slice(self, replica: StreamedReplica, base: int, end: int) -> None:
-        offset, log = base, replica.partition.log
-        found = locate_stored(log, offset, CLUSTER_SLICE_BYTES, end)
-        while isinstance(found, ReadResult) and not found.buffers and found.next_offset > offset:  # a gap
-            offset = found.next_offset
-            found = locate_stored(log, offset, CLUSTER_SLICE_BYTES, end)
+        found = self._find(replica, base, end)
         if isinstance(found, PendingRead):
             self._is_loading = True
             self._loading = self._run(self._load(replica, base, found))
         elif found.buffers:
-            self._send(replica, base, found.next_offset, found.buffers, found.size, has_gaps=offset > base)
+            self._send(replica, base, found.next_offset, found.buffers, found.size, has_gaps=True)
             self._queue[replica] = None
+
+    @staticmethod
+    def _find(replica: StreamedReplica, offset: int, end: int) -> ReadResult | PendingRead:
+        """Find the next frames from this offset on, behind a gap if there is one."""
+        while True:
+            found = locate_stored(replica.partition.log, offset, CLUSTER_SLICE_BYTES, end)
+            if isinstance(found, PendingRead) or found.buffers or found.next_offset == offset:
+                return found
+            offset = found.next_offset
 
     async def _load(self, replica: StreamedReplica, base: int, pending: PendingRead) -> None:
         leader = replica.leader
+        found: ReadResult | PendingRead = pending
         try:
-            read = await self._loop.run_in_executor(self._threads, pending.load)
-            if leader is replica.leader and leader is not None and leader.pending(self.node, base) is not None:
-                if read.buffers:
-                    self._send(replica, base, read.next_offset, read.buffers, read.size, has_gaps=True)
+            while isinstance(found, PendingRead):
+                read = await self._loop.run_in_executor(self._threads, found.load)
+                wanted = None if leader is None or leader is not replica.leader else leader.pending(self.node, base)
+                if wanted is None:
+                    return
+                is_gap = not read.buffers and read.next_offset > found.offset  # up to the end of a segment
+                found = self._find(replica, read.next_offset, wanted[1]) if is_gap else read
+            if found.buffers:
+                self._send(replica, base, found.next_offset, found.buffers, found.size, has_gaps=True)
                 self._queue[replica] = None
         except GoQueueError as error:
             self._give_up(replica, error)
