@@ -19,7 +19,8 @@ from goqueue.observe.finding import Severity
 from goqueue.quantities import format_count, format_duration, format_size, format_time
 from goqueue.wire.headers import JSON
 
-NODE = "0"
+_ALONE = "0"
+"""In place of a node id: the broker is in no cluster."""
 _BUILD = os.environ.get("GOQUEUE_BUILD_COMMIT", ""), os.environ.get("GOQUEUE_BUILD_TIME", "")
 """Where and when this program was built, if the build set it."""
 _encode = msgspec.json.encode
@@ -81,6 +82,11 @@ async def live(call: ApiCall) -> LivenessResponse:
     return LivenessResponse("pass", _now(call), uptime(call), "the event loop answers")
 
 
+def node_id(call: ApiCall) -> str:
+    """Return the id of this node in its cluster, or 0."""
+    return _ALONE if call.app.cluster is None else call.app.cluster.settings.node
+
+
 async def ready(call: ApiCall, query: ReadyQuery) -> HttpResponse:
     """Answer 503 while the broker stops.
 
@@ -94,7 +100,7 @@ async def ready(call: ApiCall, query: ReadyQuery) -> HttpResponse:
     if query.verbose:
         answer.checks = _checks(call, bad, refused)
         topics = [topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)]
-        answer.broker = BrokerSummaryJson(NODE, len(topics), sum(topic.size for topic in topics))
+        answer.broker = BrokerSummaryJson(node_id(call), len(topics), sum(topic.size for topic in topics))
     return HttpResponse(503 if stopping else 200, _encode(answer))
 
 

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import TopicName
-from goqueue.api.health import NODE, uptime
+from goqueue.api.health import node_id, uptime
 from goqueue.api.topics import messages_in
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.work import Work
@@ -54,7 +54,9 @@ class DiskStatsJson(Struct):
 
 
 class BrokerStatsResponse(Struct, kw_only=True):
-    node_id: str
+    node_id: Annotated[
+        str, Meta(description="0 for a broker alone. In a cluster all numbers are those of this node only.")
+    ]
     uptime: float
     topics: int
     partitions: int
@@ -102,7 +104,7 @@ async def stats(call: ApiCall) -> BrokerStatsResponse:
             await slices.rest()
     groups = (group.group for group in broker.groups.groups())
     return BrokerStatsResponse(
-        node_id=NODE,
+        node_id=node_id(call),
         uptime=uptime(call),
         topics=len(found),
         partitions=sum(topic.partitions for topic in found.values()),

@@ -97,6 +97,7 @@ def test_partition_without_a_leader_asks_for_patience(node: LocalBroker) -> None
     led(node, 0, "")
     answer = offer(node.url, "", {"value": "tea", "partition": 0})
     assert (answer.status, answer.code) == (503, "leader_unavailable")
+    assert answer.json["details"]["replica_addresses"] == [ADDRESSES["n2"]]
 
 
 def test_idempotent_producer_of_another_node_is_accepted(node: LocalBroker) -> None:

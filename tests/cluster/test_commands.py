@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from tests.brokers import ask
 from tests.cli.programs import cli
 from tests.cluster.processes import NAMES, cluster
 from tests.processes import Served
@@ -19,6 +20,7 @@ def test_status_and_nodes_show_the_cluster_and_who_is_missing(tmp_path: Path) ->
         listed = json.loads(cli(url, "cluster", "nodes", "-o", "json").out)
 
         assert f"cluster     node {controller}, elects with n1, n2, n3" in banner
+        assert ask(url, "GET", "/stats").json["node_id"] == controller
         assert status.code == 0
         assert f"controller  {controller}, epoch" in status.out
         assert "voters      3 of 3 alive" in status.out

@@ -272,6 +272,14 @@ def test_disk_is_shown_with_what_is_used_and_available() -> None:
     assert ("available", formats.size(disk["free_bytes"])) in shown
 
 
+def test_numbers_of_one_node_of_a_cluster_say_so() -> None:
+    alone = [one.noun for one in overview.overview_numbers(STATS)]
+    of_node = [one.noun for one in overview.overview_numbers({**STATS, "node_id": "n1"})]
+    assert {"in topics", "groups"} <= {*alone}
+    assert {"in topics here", "groups here"} <= {*of_node}
+    assert frame.broker_summary({"node_id": "n1"}, {}) == ["node n1"]
+
+
 def test_findings_begin_with_the_worst() -> None:
     found: Any = overview.sorted_findings(DOCTOR)
     assert [one["severity"] for one in found] == ["critical", "warning", "note"]

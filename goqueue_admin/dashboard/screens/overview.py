@@ -74,12 +74,13 @@ PLOTS = (
 def overview_numbers(stats: Mapping[str, Any]) -> list[LabeledNumber]:
     if not stats:
         return []
+    here = "" if stats.get("node_id", "0") == "0" else " here"  # in a cluster the numbers are those of one node
     disk = stats.get("disk") or {}
     used_bytes, free_bytes = disk.get("used_bytes", 0), disk.get("free_bytes", 0)
     used = formats.share(used_bytes, used_bytes + free_bytes)
     found = [
         LabeledNumber(formats.count(stats["topics"]), "topics"),
-        LabeledNumber(formats.size(stats["total_size_bytes"]), "in topics"),
+        LabeledNumber(formats.size(stats["total_size_bytes"]), f"in topics{here}"),
     ]
     if disk:
         tone = formats.share_tone(used)
@@ -87,7 +88,7 @@ def overview_numbers(stats: Mapping[str, Any]) -> list[LabeledNumber]:
         found.append(LabeledNumber(formats.size(used_bytes), "used", tone))
         found.append(LabeledNumber(formats.size(free_bytes), "available", tone))
     if "groups" in stats:
-        found.append(LabeledNumber(formats.count(stats["groups"]), "groups"))
+        found.append(LabeledNumber(formats.count(stats["groups"]), f"groups{here}"))
     if "connections" in stats:
         found.append(LabeledNumber(formats.count(stats["connections"]), "connections"))
     if "memory_bytes" in stats:
