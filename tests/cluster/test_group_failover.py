@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from goqueue.client import Client
 from tests.api.members import Member
 from tests.brokers import Answer, ask
 from tests.cluster.processes import NAMES, ServedCluster, cluster
@@ -140,3 +141,15 @@ def test_any_node_lists_the_groups_of_all_coordinators(tmp_path: Path) -> None:
             assert ask(broker.url, "GET", "/groups?limit=2&after=group-2").json["groups"] == ["group-3", "group-4"]
         nodes.kill("n3")
         nodes.wait(lambda: ask(nodes.brokers["n1"].url, "GET", "/groups").json.get("missing") == ["n3"])
+
+
+def test_consumer_that_ends_leaves_at_the_next_coordinator(tmp_path: Path) -> None:
+    with cluster(tmp_path) as nodes:
+        create(nodes)
+        publish(nodes, "a")
+        first = coordinator(nodes)
+        with Client(nodes.urls) as client, client.consumer(GROUP, ["orders"]) as consumer:
+            assert next(iter(consumer)).value == b"a"
+            nodes.kill(first)
+        second = coordinator(nodes, other_than=first)
+        assert ask(nodes.brokers[second].url, "GET", f"/groups/{GROUP}").json["members"] == []

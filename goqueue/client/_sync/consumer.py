@@ -22,7 +22,14 @@ from goqueue.client.membership import CallbackStep, ConsumerAction
 from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.threads import Event, Lock, Worker, invoke, sleep, try_acquire
 from goqueue.client.times import seconds
-from goqueue.errors import ChecksumMismatch, GoQueueError, OperatorError, TransientError
+from goqueue.errors import (
+    ChecksumMismatch,
+    GoQueueError,
+    LeaderUnavailable,
+    NotCoordinator,
+    OperatorError,
+    TransientError,
+)
 
 if TYPE_CHECKING:
     from goqueue.client.serializers.message_decoding import MessageDecoding
@@ -144,8 +151,24 @@ class Consumer(RunnableConsumer):
         with suppress(GoQueueError):
             self._flush(max(deadline - time.monotonic(), 0.1))
         with suppress(GoQueueError):
-            self._settler.call(self._membership.leave(), max(deadline - time.monotonic(), 0.5))
+            self._send_leave(max(deadline - time.monotonic(), 0.5))
         self._call_back("on_expired", self._leases.refused())
+
+    def _send_leave(self, timeout: float) -> None:
+        """Leave at the coordinator of the group, also if another node becomes it now."""
+        call = self._membership.leave()
+        attempts = RequestAttempts(call, timeout)
+        while True:
+            try:
+                self._settler.call(call, attempts.left())
+            except GoQueueError as error:
+                is_moving = isinstance(error, (NotCoordinator, LeaderUnavailable)) or error.details.get("untried")
+                delay = attempts.after(error)
+                if not is_moving:
+                    raise
+                sleep(delay)
+            else:
+                return
 
     def __enter__(self) -> Self:
         self._check_open()
