@@ -21,8 +21,10 @@ const (
 	ErrBrokerUnreachable      Code = "broker_unreachable"
 	ErrCertificateInvalid     Code = "certificate_invalid"
 	ErrChecksumMismatch       Code = "checksum_mismatch"
+	ErrClusterChangeRefused   Code = "cluster_change_refused"
 	ErrClusterNodeMismatch    Code = "cluster_node_mismatch"
 	ErrClusterOff             Code = "cluster_off"
+	ErrClusterRecordUnknown   Code = "cluster_record_unknown"
 	ErrClusterSecretInvalid   Code = "cluster_secret_invalid"
 	ErrConfigInvalid          Code = "config_invalid"
 	ErrControllerMoved        Code = "controller_moved"
@@ -35,6 +37,7 @@ const (
 	ErrDelayedNotPending      Code = "delayed_not_pending"
 	ErrDiskFailed             Code = "disk_failed"
 	ErrDiskFull               Code = "disk_full"
+	ErrElectionRefused        Code = "election_refused"
 	ErrEndpointNotFound       Code = "endpoint_not_found"
 	ErrFilesExhausted         Code = "files_exhausted"
 	ErrFormatUnsupported      Code = "format_unsupported"
@@ -48,6 +51,7 @@ const (
 	ErrGrpcUnavailable        Code = "grpc_unavailable"
 	ErrHandlerStuck           Code = "handler_stuck"
 	ErrHostNotAllowed         Code = "host_not_allowed"
+	ErrIsrChangeRefused       Code = "isr_change_refused"
 	ErrKeyExists              Code = "key_exists"
 	ErrKeyNotFound            Code = "key_not_found"
 	ErrKeysWouldMove          Code = "keys_would_move"
@@ -135,6 +139,7 @@ const (
 
 // Errors of requests that are correct and may succeed later.
 var transientCodes = map[Code]bool{
+	ErrBehind:                true,
 	ErrBrokerOverloaded:      true,
 	ErrBrokerStopping:        true,
 	ErrBrokerUnreachable:     true,
@@ -145,8 +150,9 @@ var transientCodes = map[Code]bool{
 	ErrLeaderUnavailable:     true,
 	ErrLeadershipLost:        true,
 	ErrLogClosed:             true,
+	ErrNotCoordinator:        true,
 	ErrNotEnoughReplicas:     true,
-	ErrNotInCluster:          true,
+	ErrNotLeader:             true,
 	ErrQuotaExceeded:         true,
 	ErrRequestTimedOut:       true,
 	ErrTopicBusy:             true,

@@ -273,8 +273,20 @@ class ClusterTopics:
             found = result()
         except GoQueueError as error:
             told(error)
-        else:
-            told(found)
+            return
+        await self._wait_to_lead(getattr(request, "name", ""))
+        told(found)
+
+    async def _wait_to_lead(self, name: str) -> None:
+        """Wait a moment until this node leads what it is to lead, so that clients can publish there at once."""
+        topic, me = self._runtime.broker.topics.get(name), self._member.settings.node
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OTHERS_SECONDS):
+                for partition in [] if topic is None else topic.partitions:
+                    while (role := partition.leadership) is not None and role.leader == me and not role.is_leading:
+                        woken = asyncio.Event()
+                        partition.watch(woken.set)
+                        await woken.wait()
 
     async def _wait_for_others(self, version: int) -> None:
         """Wait a moment for the other nodes, so that clients find the topic there too."""

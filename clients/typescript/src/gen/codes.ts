@@ -19,8 +19,10 @@ export type ErrorCode =
   | "broker_unreachable"
   | "certificate_invalid"
   | "checksum_mismatch"
+  | "cluster_change_refused"
   | "cluster_node_mismatch"
   | "cluster_off"
+  | "cluster_record_unknown"
   | "cluster_secret_invalid"
   | "config_invalid"
   | "controller_moved"
@@ -33,6 +35,7 @@ export type ErrorCode =
   | "delayed_not_pending"
   | "disk_failed"
   | "disk_full"
+  | "election_refused"
   | "endpoint_not_found"
   | "files_exhausted"
   | "format_unsupported"
@@ -46,6 +49,7 @@ export type ErrorCode =
   | "grpc_unavailable"
   | "handler_stuck"
   | "host_not_allowed"
+  | "isr_change_refused"
   | "key_exists"
   | "key_not_found"
   | "keys_would_move"
@@ -132,6 +136,7 @@ export type ErrorCode =
 
 /** Errors of requests that are correct and may succeed later. */
 export const TRANSIENT_CODES: readonly ErrorCode[] = [
+  "behind",
   "broker_overloaded",
   "broker_stopping",
   "broker_unreachable",
@@ -142,8 +147,9 @@ export const TRANSIENT_CODES: readonly ErrorCode[] = [
   "leader_unavailable",
   "leadership_lost",
   "log_closed",
+  "not_coordinator",
   "not_enough_replicas",
-  "not_in_cluster",
+  "not_leader",
   "quota_exceeded",
   "request_timed_out",
   "topic_busy",
