@@ -1,10 +1,28 @@
 """Alerts about clusters."""
 
+from dataclasses import replace
+
 from docs.monitoring.alert import Alert
 
 
 def _gauge(name: str) -> str:
     return f"goqueue_cluster_{name}{{@}}"
+
+
+def _partitions(name: str, gauge: str, *, when: str, what: str, finding: str) -> Alert:
+    """An alert about any partition in a state."""
+    return Alert(
+        name=name,
+        when=when,
+        expr=f"goqueue_cluster_{gauge} > 0",
+        hold="1m",
+        severity="critical",
+        summary=f"{{{{ $value }}}} partitions {what}, as {{{{ $labels.instance }}}} knows",
+        finding=finding,
+        fires={_gauge(gauge): "3x60"},
+        quiet={_gauge(gauge): "0x60"},
+        says=f"3 partitions {what}, as queue:8080 knows",
+    )
 
 
 CLUSTER = (
@@ -20,41 +38,31 @@ CLUSTER = (
         quiet={_gauge("has_controller"): "1x60"},
         says="queue:8080 knows 0 controllers of its cluster",
     ),
-    Alert(
-        name="ClusterPartitionsOffline",
+    _partitions(
+        "ClusterPartitionsOffline",
+        "offline_partitions",
         when="partitions have no leader: they can be neither written nor read",
-        expr="goqueue_cluster_offline_partitions > 0",
-        hold="1m",
-        severity="critical",
-        summary="{{ $value }} partitions have no leader, as {{ $labels.instance }} knows",
+        what="have no leader",
         finding="partition_offline",
-        fires={_gauge("offline_partitions"): "3x60"},
-        quiet={_gauge("offline_partitions"): "0x60"},
-        says="3 partitions have no leader, as queue:8080 knows",
     ),
-    Alert(
-        name="ClusterUnderMinIsr",
+    _partitions(
+        "ClusterUnderMinIsr",
+        "under_min_isr_partitions",
         when="partitions have too few replicas in sync: publishes with acks=all are refused",
-        expr="goqueue_cluster_under_min_isr_partitions > 0",
-        hold="1m",
-        severity="critical",
-        summary="{{ $value }} partitions refuse publishes with acks=all, as {{ $labels.instance }} knows",
+        what="refuse publishes with acks=all",
         finding="partition_under_min_isr",
-        fires={_gauge("under_min_isr_partitions"): "3x60"},
-        quiet={_gauge("under_min_isr_partitions"): "0x60"},
-        says="3 partitions refuse publishes with acks=all, as queue:8080 knows",
     ),
-    Alert(
-        name="ClusterUnderReplicated",
-        when="partitions lack replicas in sync for longer than a restart takes",
-        expr="goqueue_cluster_under_replicated_partitions > 0",
+    replace(
+        _partitions(
+            "ClusterUnderReplicated",
+            "under_replicated_partitions",
+            when="partitions lack replicas in sync for longer than a restart takes",
+            what="have replicas that are not in sync",
+            finding="partition_under_replicated",
+        ),
         hold="10m",
         severity="warning",
-        summary="{{ $value }} partitions have replicas that are not in sync, as {{ $labels.instance }} knows",
-        finding="partition_under_replicated",
-        fires={_gauge("under_replicated_partitions"): "3x60"},
-        quiet={_gauge("under_replicated_partitions"): "3x5 0x60"},
-        says="3 partitions have replicas that are not in sync, as queue:8080 knows",
+        quiet={_gauge("under_replicated_partitions"): "3x5 0x60"},  # as long as a restart takes
     ),
     Alert(
         name="ClusterUncleanElection",

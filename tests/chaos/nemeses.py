@@ -1,5 +1,6 @@
 """Faults. Each nemesis does harm when it begins, and undoes it when it ends."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ Target = Callable[[], str | None]
 
 
 @dataclass
-class Nemesis:
+class Nemesis(ABC):
     """One fault in progress."""
 
     cluster: ChaosCluster
@@ -35,8 +36,9 @@ class Nemesis:
     def others(self, *names: str) -> list[str]:
         return [name for name in self.cluster.names if name not in names]
 
+    @abstractmethod
     def begin(self) -> None:
-        raise NotImplementedError
+        """Do the harm."""
 
     def end(self) -> None:
         """Undo it."""
@@ -235,8 +237,9 @@ class _DiskFault(Nemesis):
         for name in self.chosen:
             self.harm(name)
 
+    @abstractmethod
     def harm(self, name: str) -> None:
-        raise NotImplementedError
+        """Do it to the disk of a node."""
 
     def end(self) -> None:
         for name in self.chosen:

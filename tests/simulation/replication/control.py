@@ -1,5 +1,6 @@
 """The part of a simulated node that registers it, and that decides while it is the controller."""
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from goqueue.cluster.controller import Controller, Records
@@ -19,7 +20,7 @@ _SESSION_NS = 1500 * MS
 """A node that is silent for so long is fenced."""
 
 
-class ControllingNode(SimulatedNode):
+class ControllingNode(SimulatedNode, ABC):
     """A node that may become the controller."""
 
     universe: "DataUniverse"
@@ -53,8 +54,9 @@ class ControllingNode(SimulatedNode):
     def broker_epoch(self) -> int:
         return self.state.nodes[self.name][1]
 
+    @abstractmethod
     def _send(self, node: str, message: object) -> None:
-        raise NotImplementedError
+        """Send a message to another node."""
 
     def _registration(self) -> Registration:
         damaged = tuple(
