@@ -13,11 +13,13 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from random import Random, SystemRandom
 
 from tests.chaos.nemeses import NEMESES
 from tests.chaos.run import ChaosRun, Fault
+from tests.chaos.workloads import WORKLOADS
 
 SECONDS = 0.3, 5.0
 """How long a fault lasts."""
@@ -52,7 +54,14 @@ def _play(path: Path, seed: int, options: argparse.Namespace, deadline: float, f
     end = min(deadline, began + options.round)
     count = options.nodes or chance.choice((3, 3, 5))
     try:
-        with ChaosRun(path, str(seed), count=count, partitions=options.partitions, has_devices=True) as run:
+        with ChaosRun(
+            path,
+            str(seed),
+            count=count,
+            partitions=options.partitions,
+            has_devices=True,
+            workloads=options.workloads,
+        ) as run:
             while time.monotonic() < end:
                 seconds = LONG_SECONDS if chance.random() < LONG else chance.uniform(*SECONDS)
                 seconds = seconds if options.seconds is None else options.seconds
@@ -64,8 +73,7 @@ def _play(path: Path, seed: int, options: argparse.Namespace, deadline: float, f
         failure = f"{type(error).__name__}: {error}"
     lasted = f"{time.monotonic() - began:.0f} s"
     if failure is None:
-        counts = "" if verdict.report is None else f"; {verdict.report.counts.published:,} acknowledged messages"
-        _say(f"clean  seed {seed}, {count} nodes, {lasted}{counts}; {dict(verdict.answers)}")
+        _say(f"clean  seed {seed}, {count} nodes, {lasted}; {verdict.counts}; {dict(verdict.answers)}")
         shutil.rmtree(path)
         return True
     _say(f"FAILED seed {seed}, {count} nodes, {lasted}: {failure}")
@@ -95,21 +103,27 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="How long each fault lasts. Default: 0.3 to 5, sometimes 30.")
     parser.add_argument("--seed", type=int, help="Seed of the first round. Default: random.")
     parser.add_argument("--nodes", type=int, choices=(1, 3, 5), help="Number of nodes. Default: 3 or 5.")
-    parser.add_argument("--partitions", type=int, default=3, help="Partitions of the topic; 0: no topic. Default: 3.")
+    parser.add_argument("--partitions", type=int, default=3, help="Partitions of a topic. Default: 3.")
     parser.add_argument("--directory", help="Where the rounds keep their files. Default: a temporary directory.")
     parser.add_argument(
         "--nemeses",
-        type=_names,
+        type=lambda text: _names(text, NEMESES),
         default=tuple(NEMESES),
         help=f"What may go wrong, separated by commas: {', '.join(NEMESES)}. Default: all.",
+    )
+    parser.add_argument(
+        "--workloads",
+        type=lambda text: _names(text, WORKLOADS),
+        default=tuple(WORKLOADS),
+        help=f"What clients do, separated by commas: {', '.join(WORKLOADS)}; none: only controllers. Default: all.",
     )
     return parser.parse_args()
 
 
-def _names(text: str) -> tuple[str, ...]:
-    chosen = tuple(text.split(","))
-    if unknown := set(chosen).difference(NEMESES):
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: known are {', '.join(NEMESES)}")
+def _names(text: str, known: Collection[str]) -> tuple[str, ...]:
+    chosen = () if text == "none" else tuple(text.split(","))
+    if unknown := set(chosen).difference(known):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: known are {', '.join(known)}")
     return chosen
 
 

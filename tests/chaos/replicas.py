@@ -4,34 +4,31 @@ from pathlib import Path
 
 from goqueue.storage.frame import decode, measure
 from tests.chaos.nodes import ChaosCluster
-from tests.chaos.workload import TOPIC
 
 
-def compare_replicas(cluster: ChaosCluster, partitions: int, ends: dict[int, int]) -> list[str]:
-    """Stop all nodes, and return how replicas differ in what is committed."""
+def compare_replicas(cluster: ChaosCluster, ends: dict[str, int]) -> list[str]:
+    """Stop all nodes, and return how replicas differ in what is committed: below these ends of logs."""
     cluster.stop(*cluster.names)
     problems = []
-    for partition in range(partitions):
+    for log, end in ends.items():
         found = {
-            name: logs
-            for name in cluster.names
-            if (logs := _messages(cluster.nodes[name].data / "logs" / TOPIC / str(partition), ends[partition]))
+            name: frames for name in cluster.names if (frames := _frames(cluster.nodes[name].data / "logs" / log, end))
         }
-        if len(found) < min(3, len(cluster.names)):
-            problems.append(f"partition {partition} is on {', '.join(found) or 'no node'} only")
+        if len(found) < min(3, len(cluster.names)) and end:
+            problems.append(f"{log} is on {', '.join(found) or 'no node'} only")
         (first, expected), *others = found.items() or [("", {})]
-        for name, messages in others:
-            for offset in expected.keys() | messages.keys():
-                if expected.get(offset) != messages.get(offset) and offset >= max(min(expected), min(messages)):
+        for name, frames in others:
+            for offset in expected.keys() | frames.keys():
+                if expected.get(offset) != frames.get(offset) and offset >= max(min(expected), min(frames)):
                     problems.append(
-                        f"{TOPIC}/{partition}/{offset} differs: {first} has {_short(expected.get(offset))},"
-                        f" {name} {_short(messages.get(offset))}"
+                        f"{log}/{offset} differs: {first} has {_short(expected.get(offset))},"
+                        f" {name} {_short(frames.get(offset))}"
                     )
                     break
     return problems
 
 
-def _messages(directory: Path, end: int) -> dict[int, bytes]:
+def _frames(directory: Path, end: int) -> dict[int, bytes]:
     """Return the frames of a log below an offset, by offset."""
     frames: dict[int, bytes] = {}
     for path in sorted(directory.glob("*.log")) if directory.is_dir() else ():

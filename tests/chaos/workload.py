@@ -1,262 +1,178 @@
-"""Clients of one replicated topic: writers with and without sequence numbers, and readers of any replica.
+"""The clients of a cluster that is harmed, and the judgment on all that they saw.
 
-They know what the broker tells them and nothing else: each node may be asked, 421 names the leader, everything that is
-not answered may have happened. What they see goes into the history that the checker judges.
+A workload is one kind of clients with topics of their own. Several may run at once. They know what the cluster tells
+them and nothing else: what is not answered may have happened.
 """
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
-from crc32c import crc32c
 
-from goqueue.client.section_encoding import encode_section, with_producer_header
-from goqueue.storage.frame import NO_HEADERS, encode
-from goqueue.testing.history.events import PublishedEvent, PublishSentEvent, Recorder, SeenEvent
-from goqueue.wire.headers import CHECKSUM, FRAMES
-from tests.chaos.http_client import Answer, HttpClient, NotConnected, Unanswered
+from goqueue.testing.history.events import EndEvent, Recorder, StoredEvent, read
+from goqueue.testing.history.events import Event as HistoryEvent
+from tests.chaos.http_client import Answer, HttpClient, Unanswered
+from tests.chaos.routes import Routes
 from tests.chaos.watch import Gaps
 
-TOPIC = "t"
-ANSWER_SECONDS = 3.0
 CREATE_SECONDS = 30.0
-_PAUSE_SECONDS = 0.02
-_WAIT_SECONDS = 0.5
-_BATCH_MAX = 5
-_PADDING = (0, 0, 0, 20, 400, 4000)
-_WRONG = frozenset({"sequence_out_of_order", "producer_fenced", "unknown_producer", "frame_invalid", "request_invalid"})
-"""Answers that no fault explains."""
+SETTLE_SECONDS = 60.0
+JSON = (("content-type", "application/json"),)
+PAUSE_SECONDS = 0.1
 
 
-class Routes:
-    """Where the partitions are led, as far as the clients know."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The cluster as clients see it."""
 
-    def __init__(self, addresses: dict[str, str], chance: Random) -> None:
-        self.addresses = addresses
-        self._urls = [*addresses.values()]
-        self._leaders: dict[int, str] = {}
-        self._chance = chance
+    addresses: dict[str, str]
+    """Where clients reach each node."""
+    path: Path
+    """The directory of the round."""
+    seed: str
+    partitions: int = 3
 
-    def leader(self, partition: int) -> str:
-        return self._leaders.get(partition) or self.any()
-
-    def any(self) -> str:
-        return self._chance.choice(self._urls)
-
-    def learn(self, partition: int, answer: Answer) -> None:
-        """Take the leader from a refusal."""
-        body = answer.json
-        self._leaders[partition] = body.get("leader_address") or (body.get("details") or {}).get("leader_address", "")
-
-    def forget(self, partition: int, url: str) -> None:
-        """It did not answer, or does not lead."""
-        if self._leaders.get(partition) == url:
-            del self._leaders[partition]
-
-    def keep(self, partition: int, url: str) -> None:
-        self._leaders[partition] = url
+    @property
+    def replicas(self) -> int:
+        return min(3, len(self.addresses))
 
 
-class Load:
-    """All clients of a run."""
+class Workload(ABC):
+    """One kind of clients, in one event loop: `prepare`, `run` until `is_over` is set, `settle`, `judge`."""
 
-    def __init__(self, addresses: dict[str, str], seen: Recorder, seed: str, partitions: int) -> None:
-        self.seen = seen
-        self.chance = Random(f"{seed} load")
-        self.routes = Routes(addresses, self.chance)
-        self.partitions = partitions
-        self.acknowledged: dict[int, Gaps] = {number: Gaps() for number in range(partitions)}
+    name: ClassVar[str]
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+        self.chance = Random(f"{surroundings.seed} {self.name}")
+        self.seen = Recorder(self.history, "clients")
+        self.progress: dict[str, Gaps] = {}
+        """What must go on after each fault: call `works()` at each success."""
+        self.topics: dict[str, int] = {}
+        """Those that it made, and how many partitions they have."""
+        self.ends: dict[str, int] = {}
+        """The ends of logs that were read, such as `t/0`: below them all replicas must have the same bytes."""
         self.answers: Counter[str] = Counter()
         """How often which code came, and how often no answer."""
         self.problems: list[str] = []
         self.is_over = False
-        self.readers: list[_Reader] = []
 
-    async def create_topic(self, **settings: Any) -> None:
-        body = msgspec.json.encode({"name": TOPIC, "num_partitions": self.partitions, **settings})
-        deadline, headers = time.monotonic() + CREATE_SECONDS, (("content-type", "application/json"),)
-        with HttpClient() as client:
-            while True:
-                with suppress(Unanswered):
-                    answer = await client.ask(self.routes.any(), "POST", "/topics", body, headers, seconds=5)
-                    if answer.status == 201 or answer.code == "topic_exists":
-                        return
-                    assert time.monotonic() < deadline, f"the topic cannot be created: {answer}"
-                await asyncio.sleep(_PAUSE_SECONDS)
+    @property
+    def history(self) -> Path:
+        return self.surroundings.path / f"history-{self.name}.jsonl"
 
+    def events(self) -> list[HistoryEvent]:
+        return read([self.history])
+
+    @abstractmethod
+    async def prepare(self) -> None:
+        """Make what the clients need; nothing is harmed yet."""
+
+    @abstractmethod
     async def run(self) -> None:
-        """Publish and read until `is_over`; then readers go on to the end of what was stored."""
-        writers = [
-            *(_Writer(self, f"marked-{number}", number, is_marked=True) for number in range(self.partitions)),
-            *(_Writer(self, f"plain-{number}", number, is_marked=False) for number in range(self.partitions)),
-        ]
-        self.readers = [
-            _Reader(self, f"{kind}-{number}", number, takes_any=kind == "any")
-            for number in range(self.partitions)
-            for kind in (("leader", "any") if len(self.routes.addresses) > 1 else ("leader",))
-        ]
-        async with asyncio.TaskGroup() as group:
-            for writer in writers:
-                group.create_task(writer.run())
-            for reader in self.readers:
-                group.create_task(reader.run())
+        """Work until `is_over` is set, and end soon after that."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Bring everything to its end: no faults any more."""
+
+    @abstractmethod
+    def judge(self) -> list[str]:
+        """Return what is wrong with all that was seen."""
+
+    @property
+    def counts(self) -> str:
+        """Return how much was done, for people."""
+        return ""
 
     def complain(self, problem: str) -> None:
         self.problems.append(problem)
 
+    def leader(self) -> str | None:
+        """Return the address of a node that is worth harming, as its clients know it."""
+        return None
+
     def gap(self, since: float, until: float) -> float:
-        """Return the longest time in which a partition acknowledged nothing."""
-        return max(one.longest(since, until) for one in self.acknowledged.values())
+        """Return the longest time in which something did not go on."""
+        return max((one.longest(since, until) for one in self.progress.values()), default=0.0)
 
+    def has_gone_on(self, since: float) -> bool:
+        return all(one.at[-1:] > [since] for one in self.progress.values())
 
-class _Writer:
-    """Publishes to one partition, one request after the other.
+    # --- what many clients need ---
 
-    A marked one repeats a batch until it is answered. Another one never repeats what may be stored.
-    """
+    async def create_topic(self, topic: str, partitions: int, **settings: Any) -> None:
+        settings = {"replication_factor": self.surroundings.replicas, **settings}
+        body = msgspec.json.encode({"name": topic, "num_partitions": partitions, **settings})
+        await self.ask_anyone("POST", "/topics", body, {"topic_exists"})
+        self.topics[topic] = partitions
 
-    def __init__(self, load: Load, name: str, partition: int, *, is_marked: bool) -> None:
-        self._load, self._name, self._partition, self._is_marked = load, name, partition, is_marked
-        self._client = HttpClient()
-        self._identity = (1 << 62) + load.chance.getrandbits(61), 0
-        self._sequence = self._count = 0
+    async def ask_anyone(
+        self, method: str, path: str, body: bytes = b"", fine: frozenset[str] | set[str] = frozenset()
+    ) -> Answer:
+        """Ask one node after the other until one answers with success, or with one of these codes."""
+        urls, deadline = [*self.surroundings.addresses.values()], time.monotonic() + CREATE_SECONDS
+        said = "no answer"
+        with HttpClient() as client:
+            while True:
+                for url in self.chance.sample(urls, len(urls)):
+                    with suppress(Unanswered):
+                        answer = await client.ask(url, method, path, body, JSON if body else (), seconds=5)
+                        if answer.status < 300 or answer.code in fine:
+                            return answer
+                        said = f"{answer.status} {answer.body[:300]!r}"
+                assert time.monotonic() < deadline, f"{method} {path}: {said}"
+                await asyncio.sleep(PAUSE_SECONDS)
 
-    async def run(self) -> None:
-        with self._client:
-            while not self._load.is_over:
-                await self._publish_batch()
-                await asyncio.sleep(_PAUSE_SECONDS)
+    async def read_topic(self, topic: str) -> dict[int, int]:
+        """Record all committed messages of a topic; return the end of each partition."""
+        with HttpClient() as client:
+            return {number: await self._read_log(client, topic, number) for number in range(self.topics[topic])}
 
-    async def _publish_batch(self) -> None:
-        load = self._load
-        values = [self._value() for _ in range(load.chance.randint(1, _BATCH_MAX))]
-        load.seen.record(*(PublishSentEvent(self._name, TOPIC, f"{self._partition}", value) for value in values))
-        section = self._section(values)
-        while await self._publish(section, values):
-            await asyncio.sleep(_PAUSE_SECONDS)
-        self._sequence += len(values)
+    async def _read_log(self, client: HttpClient, topic: str, partition: int) -> int:
+        routes, offset, deadline = (
+            Routes(self.surroundings.addresses, self.chance),
+            0,
+            time.monotonic() + SETTLE_SECONDS,
+        )
+        while True:
+            assert time.monotonic() < deadline, f"{topic}/{partition} cannot be read to its end"
+            body = await self._read_some(client, routes, topic, partition, offset)
+            if body is None:
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            self.seen.record(*(StoredEvent(topic, partition, one["offset"], value_of(one)) for one in body["messages"]))
+            if body["next_offset"] == offset:
+                self.seen.record(EndEvent(topic, partition, offset))
+                self.ends[f"{topic}/{partition}"] = offset
+                return offset
+            offset = body["next_offset"]
 
-    def _value(self) -> str:
-        self._count += 1
-        return f"{self._name}-{self._count}"
-
-    def _section(self, values: list[str]) -> bytes:
-        padding = self._load.chance.choice(_PADDING)
-        frames = [encode(f"{value} {'.' * padding}".encode()) for value in values]
-        if self._is_marked:
-            origin = f"{values[0]} {'.' * padding}".encode(), b"", NO_HEADERS, 2, 0
-            frames[0] = with_producer_header(origin, self._identity, self._sequence, len(values))
-        return encode_section(self._partition, frames)
-
-    async def _publish(self, section: bytes, values: list[str]) -> bool:
-        """Try once; return whether to try again."""
-        load, routes = self._load, self._load.routes
-        url = routes.leader(self._partition)
-        headers = (("content-type", FRAMES), (CHECKSUM, f"{crc32c(section):08x}"))
-        path = f"/topics/{TOPIC}/messages?acks=all"
+    async def _read_some(
+        self, client: HttpClient, routes: Routes, topic: str, partition: int, offset: int
+    ) -> dict[str, Any] | None:
+        url = routes.leader(partition)
+        path = f"/topics/{topic}/partitions/{partition}/messages?offset={offset}&limit=1000"
         try:
-            answer = await self._client.ask(url, "POST", path, section, headers, seconds=ANSWER_SECONDS)
-        except NotConnected:
-            load.answers["refused"] += 1
-            routes.forget(self._partition, url)
-            return True
+            answer = await client.ask(url, "GET", path, seconds=5)
         except Unanswered:
-            load.answers["unanswered"] += 1
-            routes.forget(self._partition, url)
-            return self._is_marked
-        if answer.status == 200:
-            (result,) = answer.json["results"]
-            if result.get("error") is None:
-                self._stored(url, values, result)
-                return False
-            code = result["error"]["code"]
-        else:
-            code = answer.code
-        load.answers[code] += 1
+            routes.forget(partition, url)
+            return None
         if answer.status == 421:
-            routes.learn(self._partition, answer)
-            return True
-        routes.forget(self._partition, url)
-        if code in _WRONG:
-            load.complain(f"{self._name} is refused by {url}: {answer.status} {answer.body[:300]!r}")
-        return self._is_marked
-
-    def _stored(self, url: str, values: list[str], result: dict[str, Any]) -> None:
-        load = self._load
-        load.answers["stored"] += 1
-        load.routes.keep(self._partition, url)
-        pieces = result.get("pieces") or [(result["first_offset"], result["next_offset"])]
-        offsets = [offset for first, end in pieces for offset in range(first, end)]
-        if len(offsets) != len(values):
-            load.complain(f"{self._name}: {len(values)} messages were stored at {pieces}")
-            return
-        load.seen.record(
-            *(
-                PublishedEvent(value, TOPIC, self._partition, offset)
-                for value, offset in zip(values, offsets, strict=True)
-            )
-        )
-        load.acknowledged[self._partition].works()
-
-
-class _Reader:
-    """Reads one partition from its beginning: of its leader, or of any replica in turn."""
-
-    def __init__(self, load: Load, name: str, partition: int, *, takes_any: bool) -> None:
-        self._load, self._name, self.partition, self._takes_any = load, name, partition, takes_any
-        self._client = HttpClient()
-        self.offset = 0
-
-    async def run(self) -> None:
-        routes = self._load.routes
-        with self._client:
-            while not self._load.is_over:
-                await self.read_on(routes.any() if self._takes_any else routes.leader(self.partition))
-                await asyncio.sleep(_PAUSE_SECONDS)
-
-    async def read_to(self, end: int, seconds: float) -> None:
-        """Read from the leader until this offset."""
-        deadline, routes = time.monotonic() + seconds, self._load.routes
-        with self._client:
-            while self.offset < end:
-                assert time.monotonic() < deadline, f"{self} does not come to {end}: {self._load.answers}"
-                await self.read_on(routes.leader(self.partition))
-
-    async def read_on(self, url: str) -> None:
-        """Read what follows."""
-        load, query = self._load, "&replica=any" if self._takes_any else ""
-        path = f"/topics/{TOPIC}/partitions/{self.partition}/messages?offset={self.offset}&limit=500"
-        try:
-            answer = await self._client.ask(
-                url, "GET", f"{path}&wait={_WAIT_SECONDS}s{query}", seconds=ANSWER_SECONDS + _WAIT_SECONDS
-            )
-        except Unanswered:
-            load.routes.forget(self.partition, url)
-            return
-        if answer.status == 200:
-            self._saw(answer.json)
-        elif answer.status == 421:
-            load.routes.learn(self.partition, answer)
-        elif answer.code == "offset_out_of_range":
-            load.complain(f"{self._name} has read up to {self.offset}, and {url} says: {answer.body!r}")
-        else:
-            load.answers[f"read {answer.code}"] += 1
-
-    def __repr__(self) -> str:
-        return f"<{self._name} at {self.offset}>"
-
-    def _saw(self, body: dict[str, Any]) -> None:
-        self._load.seen.record(
-            *(
-                SeenEvent(self._name, TOPIC, self.partition, message["offset"], value_of(message))
-                for message in body["messages"]
-            )
-        )
-        self.offset = body["next_offset"]
+            routes.learn(partition, answer)
+            return None
+        if answer.status != 200:
+            routes.forget(partition, url)
+            return None
+        body: dict[str, Any] = answer.json
+        return body
 
 
 def value_of(message: dict[str, Any]) -> str:

@@ -1,0 +1,6 @@
+"""All workloads, by name."""
+
+from tests.chaos.log_workload import LogWorkload
+from tests.chaos.workload import Workload
+
+WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in (LogWorkload,)}
