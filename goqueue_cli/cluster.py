@@ -31,6 +31,7 @@ _NODES = (
     Column("PROBLEM", "problem"),
     Column("PEER-ADDRESS", "peer_address", wide=True),
     Column("VERSION", "version", wide=True),
+    Column("LEVEL", "feature_level", format_count, wide=True),
     Column("REGISTERED", "registered_at", format_ago, wide=True),
     Column("BROKER-EPOCH", "broker_epoch", format_count, wide=True),
     Column("DIRECTORY", "directory_id", wide=True),
@@ -154,6 +155,11 @@ def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterat
         yield f"controller  none{'' if health.quorum else ': no majority of the voters is alive'}"
     without_vote = "" if state.has_vote else "; this node has no vote"
     yield f"voters      {health.voters_alive} of {health.voters} alive{without_vote}"
+    levels = {one.node_id: one.feature_level for one in state.nodes if one.feature_level is not None}
+    later = max(levels.values(), default=0)
+    if state.feature_level and later > state.feature_level:
+        old = ", ".join(node for node, level in levels.items() if level < later)
+        yield f"upgrade     feature level {state.feature_level} of {later}, until {old} has the later version"
     missing = [f"{one.node_id} is {one.status}" for one in state.nodes if one.status != "alive"]
     if missing:
         yield f"missing     {', '.join(missing)}"

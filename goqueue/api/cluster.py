@@ -28,6 +28,7 @@ class ClusterNodeJson(Struct, kw_only=True):
     address: Annotated[str | None, Meta(description="For clients.")]
     peer_address: str | None
     version: str | None
+    feature_level: Annotated[int | None, Meta(description="The feature level that its version knows.")]
     registered_at: str | None
     silent_seconds: Annotated[float | None, Meta(description="Since it was heard; null if it never was.")]
     problem: Annotated[str | None, Meta(description="Why there is no connection with it, or it has no vote.")]
@@ -45,6 +46,7 @@ class ClusterStateResponse(Struct, kw_only=True):
     controller_id: Annotated[str | None, Meta(description="Null while there is none.")]
     epoch: Annotated[int, Meta(description="The term of the controller.")]
     version: Annotated[int, Meta(description="Number of records of the cluster that this node has applied.")]
+    feature_level: Annotated[int, Meta(description="What all nodes know; nothing of a later level is in use.")]
     has_vote: bool
     waiting_for: Annotated[list[str], Meta(description="Nodes that the first formation waits for.")]
     nodes: list[ClusterNodeJson]
@@ -111,6 +113,7 @@ async def describe_state(call: ApiCall, query: ClusterStateQuery) -> ClusterStat
         controller_id=facts.controller,
         epoch=facts.term,
         version=facts.version,
+        feature_level=facts.feature_level,
         has_vote=facts.has_vote,
         waiting_for=list(facts.waiting_for),
         nodes=[_node(one) for one in facts.nodes],
@@ -138,6 +141,7 @@ def _node(facts: NodeFacts) -> ClusterNodeJson:
         address=facts.client_address,
         peer_address=facts.peer_address,
         version=facts.version,
+        feature_level=facts.feature_level,
         registered_at=None if facts.registered_ns is None else format_time(facts.registered_ns),
         silent_seconds=None if facts.silence_seconds is None else round(facts.silence_seconds, 3),
         problem=facts.problem,

@@ -160,7 +160,9 @@ async def join(call: ApiCall, body: JoinClusterRequest) -> JoinClusterResponse:
     is_controller = member.raft is not None and member.raft.is_controller
     broker_epoch = None
     if is_controller:
-        registered = Register(body.incarnation, body.address, body.peer_address, body.version)
+        registered = Register(
+            body.incarnation, body.address, body.peer_address, body.version, "", member.log.state.feature_level
+        )
         broker_epoch = await member.office.register_now(NodeIdentity(body.node_id, body.directory_id), registered)
     elif controller is None:
         raise _none()

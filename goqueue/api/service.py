@@ -34,7 +34,7 @@ from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.cluster.metadata import FEATURE_LEVEL
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.peer_messages import ListGroups
 from goqueue.config import Config
 from goqueue.config.value_types import list_items

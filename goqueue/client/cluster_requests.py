@@ -26,6 +26,8 @@ class ClusterNodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     broker_epoch: int | None = None
     """The epoch of its process: each start has a greater one."""
     version: str | None = None
+    feature_level: int | None = None
+    """The feature level that its version knows."""
     registered_at: str | None = None
     silent_seconds: float | None = None
     """Since it was heard; None if it never was."""
@@ -46,6 +48,8 @@ class ClusterStateInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     """Number of records of the cluster that the node has applied."""
     has_vote: bool
+    feature_level: int = 0
+    """What all nodes know: nothing of a later level is in use."""
     waiting_for: list[str]
     """Nodes that the first formation waits for."""
     nodes: list[ClusterNodeInfo]

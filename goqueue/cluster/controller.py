@@ -6,8 +6,8 @@ them to this state at once. If the controller ends, only the first of them may b
 partitions move before their node is fenced or registered, and `complete` makes what a topic lacks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import ValidationError, convert, to_builtins
@@ -34,6 +34,7 @@ from goqueue.cluster.elections import (
     remove_replica,
     restart_replica,
 )
+from goqueue.cluster.feature_levels import needed_level, next_level
 from goqueue.cluster.metadata import (
     CatalogChanged,
     ClusterRecord,
@@ -50,6 +51,7 @@ from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.placement import NodePlaces
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
 from goqueue.errors import (
+    ClusterChangeRefused,
     ControllerUnavailable,
     ElectionRefused,
     IsrChangeRefused,
@@ -71,7 +73,9 @@ class ControllerSettings:
     replication_factor: int
     min_isr: int
     internal: tuple[TopicSpec, ...] = ()
-    """Internal topics that the cluster shares."""
+    """Internal topics that the cluster shares..."""
+    internal_levels: Mapping[str, int] = field(default_factory=dict)
+    """...and from which feature level on, if not from the first."""
 
 
 class Controller:
@@ -179,9 +183,10 @@ class Controller:
     def complete(self, now_ns: int) -> Records:
         """Return what is missing: internal topics, and what an earlier controller did not come to."""
         known = self.state.partitions
-        records: Records = []
+        records: Records = self._raised_level()
+        level = records[0].level if records and isinstance(records[0], FeatureLevelRaised) else self.state.feature_level
         for spec in self._settings.internal:
-            if spec.name not in self.state.topics:
+            if spec.name not in self.state.topics and self._settings.internal_levels.get(spec.name, 0) <= level:
                 self._last_id = max(now_ns, self._last_id + 1)
                 topic = TopicCreated(spec.name, spec.partitions, spec.settings, self._last_id)
                 records += [CatalogChanged(topic), *self._placed_internal(topic, _states_in(records))]
@@ -318,6 +323,12 @@ class Controller:
         `is_whole`: its own catalog has lost nothing, so what it does not list is intact or was never there.
         """
         node, lost = record.node, set(damaged)
+        if record.feature_level < self.state.feature_level:
+            raise ClusterChangeRefused(
+                f"node {node} has version {record.version}, which knows feature level {record.feature_level}: the"
+                f" cluster is at level {self.state.feature_level}",
+                hint="start it with the version of the other nodes",
+            )
         before = self.state.nodes.get(node)
         is_same_disk = is_whole and before is not None and before[0].directory == record.directory
 
@@ -331,14 +342,22 @@ class Controller:
         )
         return [*_in_pieces(changes), record, *self._raised_level(record)]
 
-    def _raised_level(self, record: NodeRegistered) -> Records:
+    def _raised_level(self, joining: NodeRegistered | None = None) -> Records:
         """Return the next feature level once all voters are registered and all nodes know it."""
         levels = {node: one.feature_level for node, (one, _) in self.state.nodes.items()}
-        levels[record.node] = record.feature_level
-        if any(voter.node not in levels for voter in self.state.voters):
-            return []
-        level = min(levels.values())
+        if joining is not None:
+            levels[joining.node] = joining.feature_level
+        level = next_level(self.state.feature_level, (voter.node for voter in self.state.voters), levels)
         return [FeatureLevelRaised(level)] if level > self.state.feature_level else []
+
+    def refuse_later(self, records: Records) -> None:
+        """Raise ClusterChangeRefused if a record is of a later level than that of the cluster."""
+        level = self.state.feature_level
+        for record in records:
+            if isinstance(record, FeatureLevelRaised):
+                level = record.level
+            elif (needed := needed_level(record)) > level:
+                raise too_early(self.state, needed)
 
     def fence(self, node: str, *, is_stopping: bool = False) -> Records:
         """Take everything from a node that is gone or silent, or that stops."""
@@ -376,6 +395,19 @@ class Controller:
             following = change(partition, state)
             if following is not None:
                 yield partition, following
+
+
+def too_early(state: ClusterState, needed: int) -> ClusterChangeRefused:
+    """Return the refusal of what needs a later feature level."""
+    old = sorted(
+        f"{node} (version {one.version})" for node, (one, _) in state.nodes.items() if one.feature_level < needed
+    )
+    what = f"not yet with {', '.join(old)}" if old else "not before all voters are registered"
+    return ClusterChangeRefused(
+        f"this needs feature level {needed} of the cluster, which is at {state.feature_level}: {what}",
+        hint="start these nodes with the version of the others first",
+        retry_after=1,
+    )
 
 
 def _states_in(records: Records) -> list[PartitionState]:

@@ -5,17 +5,11 @@ from collections import Counter
 import msgspec
 
 from goqueue.broker.core.catalog import Catalog, TopicAltered, TopicCreated, TopicDeleted
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.errors import ClusterRecordUnknown
 from goqueue.storage import frame
-
-FEATURE_LEVEL = 1
-"""What this version can do in a cluster. The records of a level are written only when all nodes know them.
-
-0   a controller and its members
-1   topics with replicas
-"""
 
 
 class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster_created", tag_field="record"):
@@ -131,14 +125,18 @@ def _key(record: ClusterRecord) -> str:
 
 
 def decode_cluster_record(message: frame.StoredMessage) -> ClusterRecord:
-    """Raises ClusterRecordUnknown if a later version has written it."""
+    """Raises ClusterRecordUnknown if a later version has written it, or if later ones may follow it."""
     try:
-        return _decoder.decode(message.value)
+        record = _decoder.decode(message.value)
+        if not isinstance(record, FeatureLevelRaised) or record.level <= FEATURE_LEVEL:
+            return record
+        problem = f"feature level {record.level}, and this version knows {FEATURE_LEVEL}"
     except msgspec.DecodeError as error:
-        raise ClusterRecordUnknown(
-            f"record {message.offset} of the cluster's log is of a kind that this version does not know: {error}",
-            hint="start this node with the version of the others",
-        ) from None
+        problem = str(error)
+    raise ClusterRecordUnknown(
+        f"record {message.offset} of the cluster's log is of a kind that this version does not know: {problem}",
+        hint="start this node with the version of the others",
+    )
 
 
 class ClusterState:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
 from goqueue.clock import NANOSECONDS, SystemClock
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.membership import MembershipSettings
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.raft_state import RaftSettings
@@ -65,7 +66,7 @@ class RunningNode:
 class RunningCluster:
     """Nodes below one directory."""
 
-    def __init__(self, directory: Path, *names: str, session_ms: int = 500, feature_level: int = 1) -> None:
+    def __init__(self, directory: Path, *names: str, session_ms: int = 500, feature_level: int = FEATURE_LEVEL) -> None:
         ports = dict(zip(names, free_ports(len(names)), strict=True))
         peers = {name: ("127.0.0.1", port) for name, port in ports.items()}
         membership = MembershipSettings(2 * NANOSECONDS, 3 * NANOSECONDS)

@@ -1,5 +1,8 @@
 """Decisions of the controller: topics with replicas, changes of the ISR, fences, elections."""
 
+from typing import ClassVar, cast
+
+import msgspec
 import pytest
 from msgspec import convert
 
@@ -22,6 +25,7 @@ from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import (
     CatalogChanged,
     ClusterCreated,
+    ClusterRecord,
     ClusterState,
     FeatureLevelRaised,
     NodeFenced,
@@ -31,6 +35,7 @@ from goqueue.cluster.metadata import (
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
 from goqueue.errors import (
+    ClusterChangeRefused,
     ControllerUnavailable,
     ElectionRefused,
     GoQueueError,
@@ -482,6 +487,44 @@ def test_feature_level_rises_when_all_voters_are_registered_and_know_it() -> Non
     assert young.state.feature_level == 0
     record = NodeRegistered("n3", "d", "p2", "a", "b", "2", 0, "", 1)
     assert young.apply(young.controller.register(record, (), is_whole=True))[-1] == FeatureLevelRaised(1)
+
+
+def test_feature_level_rises_when_the_last_older_node_is_upgraded_or_removed() -> None:
+    def registered(node: str, level: int) -> NodeRegistered:
+        return NodeRegistered(node, f"disk-{node}", "p", "a", "b", f"0.{level}", 0, "", level)
+
+    cluster = Cluster(*NODES)
+    for node in ("n1", "n2"):
+        assert not any(
+            isinstance(record, FeatureLevelRaised)
+            for record in cluster.apply(cluster.controller.register(registered(node, 2), (), is_whole=True))
+        )
+    cluster.apply(cluster.controller.register(registered("n4", 1), (), is_whole=True))
+    cluster.apply(cluster.controller.register(registered("n3", 2), (), is_whole=True))
+    assert cluster.state.feature_level == 1
+    cluster.apply(cluster.controller.remove("n4", 0))
+    assert cluster.apply(cluster.controller.complete(0)) == [FeatureLevelRaised(2)]
+    with pytest.raises(ClusterChangeRefused, match=r"node n4 has version 0.1, which knows feature level 1"):
+        cluster.controller.register(registered("n4", 1), (), is_whole=True)
+
+
+class _Later(msgspec.Struct):
+    needed_level: ClassVar[int] = 2
+
+
+def test_record_of_a_later_level_waits_until_all_nodes_know_it() -> None:
+    cluster = Cluster(*NODES)
+    later = cast(ClusterRecord, _Later())
+    with pytest.raises(ClusterChangeRefused, match=r"needs feature level 2.*not yet with n1 \(version 1\), n2"):
+        cluster.controller.refuse_later([later])
+    cluster.controller.refuse_later([FeatureLevelRaised(2), later])
+
+
+def test_internal_topic_of_a_later_level_waits_until_all_nodes_know_it(cluster: Cluster) -> None:
+    rules = Controller(cluster.state, ControllerSettings(3, 2, (TopicSpec(name="__later"),), {"__later": 2}))
+    assert rules.complete(0) == []
+    cluster.apply([FeatureLevelRaised(2)])
+    assert rules.complete(0) != []
 
 
 def test_refused_request_changes_nothing(cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from goqueue.broker.core.catalog import TopicAltered, TopicCreated, TopicDeleted
 from goqueue.broker.core.topic import TopicSettings
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.metadata import (
     CatalogChanged,
     ClusterRecord,
@@ -59,6 +60,12 @@ def test_record_of_a_later_version_is_refused() -> None:
     content = frame.encode(msgspec.json.encode({"record": "node_promoted", "node": "n1"}), b"node/n1")
     with pytest.raises(ClusterRecordUnknown, match="node_promoted"):
         ClusterState().apply_message(frame.decode(content))
+
+
+def test_level_that_this_version_does_not_know_is_refused_before_its_records() -> None:
+    message = frame.decode(encode_cluster_record(FeatureLevelRaised(FEATURE_LEVEL + 1)))
+    with pytest.raises(ClusterRecordUnknown, match="feature level"):
+        ClusterState().apply_message(message)
 
 
 def test_registration_without_the_latest_fields_is_read() -> None:

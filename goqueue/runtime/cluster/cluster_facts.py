@@ -30,6 +30,8 @@ class NodeFacts:
     client_address: str | None
     peer_address: str | None
     version: str | None
+    feature_level: int | None
+    """The level that its version knows."""
     registered_ns: int | None
     silence_seconds: float | None
     problem: str | None
@@ -55,6 +57,8 @@ class ClusterFacts:
     version: int
     """How far the records of the cluster are applied here."""
     log_end: int
+    feature_level: int
+    """What all nodes know: nothing of a later level is recorded."""
     has_vote: bool
     voters_max: int
     voters_alive: int
@@ -105,6 +109,7 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
         term=0 if raft is None else raft.term,
         version=member.log.applied_end,
         log_end=member.log.log.next_offset,
+        feature_level=state.feature_level,
         has_vote=note.me in member.voters,
         voters_max=len(voters) or len(member.settings.peers),
         voters_alive=sum(one.is_working for one in electing),
@@ -222,6 +227,7 @@ def _node(member: ClusterNode, name: str, controller: str | None) -> NodeFacts:
         client_address=None if registered is None else registered.client_address,
         peer_address=None if registered is None else registered.peer_address or None,
         version=None if registered is None else registered.version,
+        feature_level=None if registered is None else registered.feature_level,
         registered_ns=None if registered is None else registered.time_ns,
         silence_seconds=None if silence is None else silence / NANOSECONDS,
         problem=member.network.problems.get(name, own_problem),

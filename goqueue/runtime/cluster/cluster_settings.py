@@ -4,8 +4,8 @@ import socket
 from dataclasses import dataclass
 
 from goqueue.clock import NANOSECONDS
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.membership import MembershipSettings
-from goqueue.cluster.metadata import FEATURE_LEVEL
 from goqueue.cluster.raft_state import RaftSettings
 from goqueue.config.cluster_settings import ClusterConfig
 from goqueue.config.value_types import split_address, split_peers

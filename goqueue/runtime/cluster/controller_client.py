@@ -5,7 +5,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from goqueue.cluster.controller import too_early
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
+from goqueue.cluster.feature_levels import needed_level
 from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.peer_messages import Answered, Ask
@@ -59,10 +61,13 @@ class ControllerClient:
     async def ask(self, request: ControllerRequest, seconds: float = CLUSTER_ASK_SECONDS) -> ControllerAnswer:
         """Return the answer when the records are applied here.
 
-        Raises what the controller refuses; ControllerUnavailable if there was none, so nothing has happened;
+        Raises what the controller refuses, or ClusterChangeRefused if not all nodes know such a request yet;
+        ControllerUnavailable if there was none, so nothing has happened;
         ControllerMoved if it stopped meanwhile or did not answer: then the outcome is unknown.
         """
         member, is_sent = self._member, False
+        if (level := needed_level(request)) > member.log.state.feature_level:
+            raise too_early(member.log.state, level)
         loop = asyncio.get_running_loop()
         until = loop.time() + _LEADERLESS_SECONDS
         try:

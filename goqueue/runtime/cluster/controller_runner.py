@@ -34,7 +34,7 @@ from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, NodeRegistered
 from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
-from goqueue.errors import ControllerUnavailable
+from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
 from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS, GROUP_LOGS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
@@ -51,6 +51,8 @@ _INTERNAL = (
     TopicSpec(name=GROUPS, partitions=GROUP_LOGS, settings=GROUP_SETTINGS),
     TopicSpec(name=SECURITY, partitions=1, settings=SECURITY_SETTINGS),
 )
+_INTERNAL_LEVELS: dict[str, int] = {}
+"""The feature levels of those that came later than topics with replicas."""
 _TOPICS = 1
 """The feature level of topics with replicas."""
 
@@ -112,7 +114,9 @@ class ControllerRunner:
         member = self._member
         self._since_ns = self._grace_ns = self._tick_ns = member.now()
         self._up_ns, self._fenced_at = {}, {}
-        settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr, _INTERNAL)
+        settings = ControllerSettings(
+            member.settings.replication_factor, member.settings.min_isr, _INTERNAL, _INTERNAL_LEVELS
+        )
         self.controller = Controller(member.log.state.copy(), settings)
         note = member.note
         if not self.controller.state.cluster_id:
@@ -140,6 +144,7 @@ class ControllerRunner:
     def append(self, records: Records) -> "asyncio.Future[int]":
         """Append records in one piece; the future has the end of the log behind them when they are committed."""
         controller = self.in_office()
+        controller.refuse_later(records)
         offset = self._member.log.log.next_offset
         for number, record in enumerate(records):
             controller.state.apply(record, offset + number)
@@ -195,7 +200,11 @@ class ControllerRunner:
             controller = self.in_office()
             known = controller.state.nodes.get(node.node)
             if controller.state.cluster_id and (known is None or known[0].incarnation != asked.incarnation):
-                forget(self._register(controller, node, asked))
+                try:
+                    forget(self._register(controller, node, asked))
+                except ClusterChangeRefused as error:
+                    _log.warning("node %s is not registered: %s", node.node, error)
+                    return
                 self._complete()
 
     def _register(self, controller: Controller, node: NodeIdentity, asked: Register) -> "asyncio.Future[int]":

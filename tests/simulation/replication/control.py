@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from goqueue.cluster.controller import Controller, Records
 from goqueue.cluster.controller_requests import ControllerRequest, CreateTopic, DeleteTopic, StopNode
-from goqueue.cluster.metadata import FEATURE_LEVEL, ClusterState, NodeRegistered
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
+from goqueue.cluster.metadata import ClusterState, NodeRegistered
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import IsrChange
 from goqueue.errors import GoQueueError, IsrChangeRefused
