@@ -10,10 +10,15 @@ from goqueue.api.cluster import member_of
 from goqueue.api.cluster_peers import NodeName
 from goqueue.api.endpoint import ApiCall
 from goqueue.cluster.controller_requests import HandOver, RemoveNode, ReplaceVoter
+from goqueue.errors import ClusterChangeRefused
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 
 _TRANSFER_SECONDS = 5.0
 """Longer than a voter needs that begins an election at once."""
+_FETCH_SECONDS = 10.0
+"""Longer than a node with an empty directory needs for the records of a usual cluster."""
+_PAUSE_SECONDS = 0.1
+"""Before the controller is asked again whether a node has all records: it knows that, this node need not."""
 
 
 class TransferRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,12 +62,28 @@ async def replace_voter(call: ApiCall) -> VoterResponse:
     """Give the data directory that a node has now the vote of the lost one, in two steps."""
     member, node = member_of(call), call.parameters["node"]
     before = _voting_directory(member, node)
-    await member.ask(ReplaceVoter(node))
+    await _replace_directory(member, node)
     if _voting_directory(member, node) is None:  # the lost one is out
-        await member.ask(ReplaceVoter(node))
+        await _replace_directory(member, node)
     directory = _voting_directory(member, node)
     assert directory is not None, "the second step adds it, or is refused"
     return VoterResponse(node_id=node, directory_id=directory, changed=directory != before)
+
+
+async def _replace_directory(member: ClusterNode, node: str) -> None:
+    """Take the next step; wait for a node that still fetches the records of the cluster."""
+    until = asyncio.get_running_loop().time() + _FETCH_SECONDS
+    while True:
+        try:
+            await member.ask(ReplaceVoter(node))
+        except ClusterChangeRefused as error:
+            if "retry_after" not in error.details or asyncio.get_running_loop().time() > until:
+                raise
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE_SECONDS):
+                    await member.changed.wait()
+        else:
+            return
 
 
 def _voting_directory(member: ClusterNode, node: str) -> str | None:

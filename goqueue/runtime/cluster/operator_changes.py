@@ -44,7 +44,8 @@ def replace_voter(raft: Raft, network: PeerNetwork, peers: frozenset[str], node:
     voters = raft.voters - lost if lost else raft.voters | {present}
     _refuse_minority(raft, network, voters)
     if (sentence := raft.refuse_voters(voters)) is not None:
-        raise ClusterChangeRefused(sentence, hint="try again in a moment: what is done already is kept")
+        hint = "try again in a moment: what is done already is kept"
+        raise ClusterChangeRefused(sentence, hint=hint, retry_after=1)
     return [VotersChanged(tuple(sorted(voters)), now_ns)]
 
 
