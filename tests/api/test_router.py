@@ -11,7 +11,7 @@ from goqueue.testing.broker import LocalBroker
 from goqueue.wire.headers import FRAMES
 from goqueue.wire.trace_context import derived_trace_id
 from tests.api.members import Member
-from tests.api.wire import fetch, raw
+from tests.api.wire import fetch, raw, until
 from tests.brokers import ask, create, publish
 from tests.cluster.processes import SECRET, free_ports
 
@@ -68,7 +68,9 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
         assert ask(url, "PUT", "/mode/s", {"mode": "READWRITE"}).status == 200
         assert ask(url, "POST", "/admin/tenants", {"name": "acme"}).status == 201
         member = Member(url, "g", topics=["t"], session_timeout="30m").join()
-        yield Furnished(url, member.id, ask(url, "POST", "/admin/backup", {}).json["id"])
+        backup = ask(url, "POST", "/admin/backup", {}).json["id"]
+        until(url, lambda: ask(url, "GET", f"/admin/backup/{backup}").json["state"] == "complete")
+        yield Furnished(url, member.id, backup)
 
 
 @pytest.mark.parametrize("row", READABLE, ids=lambda row: row.path)
