@@ -54,6 +54,7 @@ from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.journal_follower import JournalFollower
 from goqueue.runtime.cluster.leader_shards import LeaderShards
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.history_sampler import HistorySampler
@@ -125,7 +126,7 @@ class BrokerService:
         self._access_runner: AccessRunner | None = None
         self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
-        self._teller: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks("a part of the node in the cluster", self.runtime.on_failure.emit)
         self._coordinators: LeaderShards | None = None
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
@@ -173,12 +174,12 @@ class BrokerService:
             await member.start()
             self.context.cluster = member
             if groups.settings.is_replicated:
-                follower = self.context.keys = JournalFollower(security.journal, security.on_change.emit)
+                follower = self.context.keys = JournalFollower(security.journal, self._tasks, security.on_change.emit)
                 member.on_state.subscribe(lambda _: follower.look())
                 self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
-                coordinators = self._coordinators = LeaderShards(groups)
+                coordinators = self._coordinators = LeaderShards(groups, self._tasks)
                 member.on_state.subscribe(lambda _: coordinators.look())
-            self._teller = asyncio.create_task(self._tell_version(member))
+            self._tasks.run(self._tell_version(member))
 
     async def _list_groups(self, asked: ListGroups) -> bytes:
         """Return the groups that are coordinated here, for another node."""
@@ -203,8 +204,7 @@ class BrokerService:
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
-        if self._teller is not None:
-            self._teller.cancel()
+        await self._tasks.stop()
         if self._coordinators is not None:
             self._coordinators.stop()
         if self.context.keys is not None:

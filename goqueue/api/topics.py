@@ -194,7 +194,14 @@ def _given(body: Struct) -> dict[str, Any]:
 
 
 async def describe(call: ApiCall) -> TopicResponse:
-    return await _described(call, call.runtime.broker.topic(call.parameters["topic"]))
+    return await _described(call, _topic(call))
+
+
+def _topic(call: ApiCall) -> Topic:
+    name = call.parameters["topic"]
+    if call.app.cluster is not None:
+        call.app.cluster.topics.refuse_namesake(name)
+    return call.runtime.broker.topic(name)
 
 
 async def messages_in(call: ApiCall, topic: Topic) -> int:
@@ -255,7 +262,7 @@ async def compact(call: ApiCall) -> CompactTopicResponse:
 
 
 async def list_partitions(call: ApiCall) -> PartitionsResponse:
-    topic = call.runtime.broker.topic(call.parameters["topic"])
+    topic = _topic(call)
     return PartitionsResponse([_partition(one) for one in topic.partitions])
 
 

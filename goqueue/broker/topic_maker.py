@@ -142,7 +142,7 @@ class TopicMaker:
         elif known.created_ns != decided.created_ns:
             raise TopicExists(
                 f"this node has another topic {quoted(name)}, from before it came to the cluster",
-                hint="the node keeps it and does not serve it: copy its messages, and delete it there",
+                hint="the node keeps it unserved: start the node without cluster.peers to copy its messages",
                 topic=name,
             )
         else:

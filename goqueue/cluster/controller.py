@@ -28,7 +28,9 @@ from goqueue.cluster.controller_requests import (
 )
 from goqueue.cluster.elections import (
     Verdict,
+    adopt,
     find_leader,
+    lead_above,
     lead_unclean,
     lead_with,
     remove_replica,
@@ -49,7 +51,7 @@ from goqueue.cluster.metadata import (
 )
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.placement import NodePlaces
-from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
+from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
 from goqueue.errors import (
     ClusterChangeRefused,
     ControllerUnavailable,
@@ -103,6 +105,7 @@ class Controller:
             AdoptTopics: self.adopt_topics,
             IsrChange: self.change_isr,
             ResignLeadership: self.resign,
+            RaiseEpoch: self.raise_epoch,
             ElectLeader: self.elect,
             StopNode: self.stop_node,
         }
@@ -169,8 +172,10 @@ class Controller:
             names.add(topic.name)
             ids.add(topic.created_ns)
             self._last_id = max(self._last_id, topic.created_ns)
-            state = PartitionState((request.node,), request.node, 1, 1, (request.node,))
-            changes = [(PartitionId(topic.created_ns, number), state) for number in range(topic.partitions)]
+            numbers = range(topic.partitions)
+            here = numbers if topic.replicas_here is None else topic.replicas_here
+            states = (adopt(request.node, has_log=one in here) for one in numbers)
+            changes = [(PartitionId(topic.created_ns, one), state) for one, state in zip(numbers, states, strict=True)]
             records += [CatalogChanged(as_decided(topic)), *_in_pieces(changes)]
         return records
 
@@ -274,6 +279,13 @@ class Controller:
         if request.leader != state.leader or request.leader_epoch != state.leader_epoch:
             return []
         following = remove_replica(state, request.leader, self.is_up)
+        return [] if following is None else [PartitionsChanged(((request.log, following),))]
+
+    def raise_epoch(self, request: RaiseEpoch) -> Records:
+        state = self._partition(request.log)
+        if (request.leader, request.leader_epoch) != (state.leader, state.leader_epoch):
+            return []
+        following = lead_above(state, request.last_epoch)
         return [] if following is None else [PartitionsChanged(((request.log, following),))]
 
     def elect(self, request: ElectLeader) -> Records:

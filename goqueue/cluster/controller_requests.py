@@ -8,7 +8,7 @@ from goqueue.broker.core.catalog import TopicCreated
 from goqueue.broker.core.splits import Split
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.cluster.partitions import PartitionId
-from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
+from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
 
 
 class CreateTopic(Struct, frozen=True, array_like=True, tag="create_topic"):
@@ -41,7 +41,7 @@ class DecideSplits(Struct, frozen=True, array_like=True, tag="decide_splits"):
 
 
 class AdoptTopics(Struct, frozen=True, array_like=True, tag="adopt_topics"):
-    """A node offers the topics that it has and the cluster does not know."""
+    """A node offers the topics that it has and the cluster does not know, with the partitions that it has of them."""
 
     node: str
     topics: tuple[TopicCreated, ...]
@@ -93,6 +93,7 @@ ControllerRequest = (
     | AdoptTopics
     | IsrChange
     | ResignLeadership
+    | RaiseEpoch
     | ElectLeader
     | StopNode
     | OperatorRequest

@@ -68,6 +68,14 @@ def restart_replica(
     return None if is_same else following
 
 
+def adopt(node: str, *, has_log: bool) -> PartitionState:
+    """Return the first state of a partition of a topic that a node brings.
+
+    The node has no log of it if it was restored from a backup of one that had no replica.
+    """
+    return PartitionState((node,), node if has_log else "", 1, 1, (node,) if has_log else ())
+
+
 def find_leader(state: PartitionState, is_up: Callable[[str], bool]) -> PartitionState | None:
     """Elect a leader if there is none and a replica may lead."""
     if state.leader:
@@ -79,6 +87,14 @@ def find_leader(state: PartitionState, is_up: Callable[[str], bool]) -> Partitio
 def lead_with(state: PartitionState, node: str) -> PartitionState:
     """Make a replica of the ISR the leader."""
     return state.next(leader=node, isr=state.isr, elr=state.elr)
+
+
+def lead_above(state: PartitionState, epoch: int) -> PartitionState | None:
+    """Let the leader begin an epoch above one that its log has already. None if its epoch is above that."""
+    if state.leader_epoch > epoch:
+        return None
+    following = state.next(leader=state.leader, isr=state.isr, elr=state.elr)
+    return replace(following, leader_epoch=epoch + 1)
 
 
 def lead_unclean(state: PartitionState, node: str) -> PartitionState:

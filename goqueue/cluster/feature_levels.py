@@ -15,7 +15,8 @@ FEATURE_LEVEL = 2
 
 0   a controller and its members
 1   topics with replicas
-2   replicas that move; transactions, delayed messages, schemas, tenants and operations of the whole cluster
+2   replicas that move; transactions, delayed messages, schemas, tenants and operations of the whole cluster; leader
+    epochs above those of restored logs
 """
 
 

@@ -27,6 +27,7 @@ from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import (
     IsrChange,
     OpenReplica,
+    RaiseEpoch,
     ReplicaDiverged,
     ReplicaFenced,
     ReplicaOpened,
@@ -64,7 +65,7 @@ class Tell:
 class AskController:
     """Send a request to the controller."""
 
-    request: IsrChange | ResignLeadership
+    request: IsrChange | ResignLeadership | RaiseEpoch
     attempt: int = 1
 
 
@@ -208,6 +209,12 @@ class LeaderReplica:
         follower = self.followers.get(node)
         if follower is not None:
             follower.is_open, follower.steady_since_ns = False, -1
+
+    def ask_again(self, node: str) -> None:
+        """Have a follower ask for the log again, to which nothing is sent any more."""
+        follower = self.followers.get(node)
+        if follower is not None and not follower.is_open:
+            self.effects.append(Tell(node, ReplicaFenced(self.log, self.epoch)))
 
     # --- the high watermark ---
 

@@ -15,7 +15,7 @@ watermarks are packed by hand: they are many.
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -96,6 +96,20 @@ class ResignLeadership(Struct, frozen=True, array_like=True, tag="resign"):
     leader: str
     leader_epoch: int
     reason: str
+
+
+class RaiseEpoch(Struct, frozen=True, array_like=True, tag="raise_epoch"):
+    """A leader whose log has a later epoch than the cluster knows asks for one above it.
+
+    The log was there before the cluster: its node brought it, or it was restored from a backup of another cluster.
+    """
+
+    needed_level: ClassVar[int] = 2
+
+    log: PartitionId
+    leader: str
+    leader_epoch: int
+    last_epoch: int
 
 
 ReplicationMessage = OpenReplica | ReplicaOpened | ReplicaReset | ReplicaDiverged | ReplicaFenced

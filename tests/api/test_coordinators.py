@@ -10,6 +10,7 @@ import pytest
 from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.groups.shards import GroupShards
 from goqueue.runtime.cluster.leader_shards import LeaderShards
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.testing.broker import LocalBroker
 from tests.api.members import Member
 from tests.api.wire import until
@@ -37,7 +38,7 @@ class Node:
         for partition in self.groups.partitions:
             self.groups.close(partition.number)
             partition.leadership = Leadership(partition.topic, partition.number, "n1", lambda _: ADDRESS)
-        self.shards = LeaderShards(self.groups)
+        self.shards = LeaderShards(self.groups, OwnedTasks("a test", lambda: None))
         for number in range(len(self.groups.partitions)):
             self._set(number, "n1", 1)
         self.shards.look()

@@ -17,7 +17,7 @@ from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import ClusterState
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.peer_messages import PROTOCOL, Hello
-from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
+from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
 from goqueue.errors import ControllerUnavailable, IsrChangeRefused
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.cluster.local_replica import LocalReplica
@@ -75,7 +75,7 @@ class ReplicaNode:
         await self.replicas.stop()
         await self.runtime.stop()
 
-    async def ask(self, request: IsrChange | ResignLeadership) -> None:
+    async def ask(self, request: IsrChange | ResignLeadership | RaiseEpoch) -> None:
         self.cluster.decide(request)
 
     @property
@@ -119,7 +119,7 @@ class ReplicaCluster:
         self._disks, self._store = disks or {}, store or StoreSettings()
         self.nodes: dict[str, ReplicaNode] = {}
         self.state = PartitionState(NODES, "", 0, 0, NODES, 2)
-        self.asked: list[IsrChange | ResignLeadership] = []
+        self.asked: list[IsrChange | ResignLeadership | RaiseEpoch] = []
         self.refuses = self.is_away = False
         self.reason = "partition_epoch"
 
@@ -147,7 +147,7 @@ class ReplicaCluster:
         self.change(leader=name, leader_epoch=self.state.leader_epoch + 1, **changes)
         return self.nodes[name]
 
-    def decide(self, request: IsrChange | ResignLeadership) -> None:
+    def decide(self, request: IsrChange | ResignLeadership | RaiseEpoch) -> None:
         self.asked.append(request)
         if self.is_away:
             raise ControllerUnavailable("the controller is away")

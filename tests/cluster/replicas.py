@@ -9,6 +9,7 @@ from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import (
     DataHeader,
     IsrChange,
+    RaiseEpoch,
     ReplicaDiverged,
     ReplicaFenced,
     ReplicaOpened,
@@ -38,7 +39,7 @@ class Replica:
     start: int = 0
     leader: LeaderReplica | None = None
     follower: FollowerReplica | None = None
-    asked: list[IsrChange | ResignLeadership] = field(default_factory=list)
+    asked: list[IsrChange | ResignLeadership | RaiseEpoch] = field(default_factory=list)
 
     @property
     def end(self) -> int:

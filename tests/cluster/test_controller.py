@@ -33,7 +33,7 @@ from goqueue.cluster.metadata import (
     PartitionsChanged,
 )
 from goqueue.cluster.partitions import PartitionId, PartitionState
-from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
+from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
 from goqueue.errors import (
     ClusterChangeRefused,
     ControllerUnavailable,
@@ -248,6 +248,24 @@ def test_topics_of_a_node_are_adopted_unless_known_deleted_or_of_a_taken_name(cl
     assert set(cluster.state.topics) == {"known", "orders"}
     assert cluster.state.partitions[PartitionId(50, 1)] == PartitionState(("n2",), "n2", 1, 1, ("n2",))
     assert cluster.ask(AdoptTopics("n2", offered)) == []
+
+
+def test_partition_that_an_adopted_topic_lacks_is_offline(cluster: Cluster) -> None:
+    """The node was restored from a backup of one that had only some replicas."""
+    cluster.ask(AdoptTopics("n2", (TopicCreated("orders", 2, TopicSettings(), 7, replicas_here=(1,)),)))
+    assert cluster.state.topics["orders"].replicas_here is None
+    assert cluster.state.partitions[PartitionId(7, 0)] == PartitionState(("n2",), "", 1, 1, ())
+    assert cluster.state.partitions[PartitionId(7, 1)] == PartitionState(("n2",), "n2", 1, 1, ("n2",))
+    assert cluster.controller.complete(1) == []
+
+
+def test_leader_begins_above_the_epochs_that_its_log_has(cluster: Cluster) -> None:
+    partition = cluster.create()
+    ahead = RaiseEpoch(partition, "n1", 1, 7)
+    cluster.ask(ahead)
+    assert cluster.shown(partition) == "n1 in 8: n1,n2,n3"
+    assert cluster.ask(ahead) == []
+    assert cluster.ask(RaiseEpoch(partition, "n1", 8, 7)) == []
 
 
 def test_next_controller_completes_a_topic_whose_replicas_were_not_recorded(cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -18,11 +19,13 @@ from goqueue.errors import (
     LeaderUnavailable,
     NotEnoughReplicas,
     NotLeader,
+    RangeDamaged,
     SequenceOutOfOrder,
 )
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import Disk
 from goqueue.storage.flusher import FlushMode
+from goqueue.storage.replica_reads import locate_stored
 from goqueue.storage.store import StoreSettings
 from goqueue.testing.disk import FaultyDisk
 from goqueue.wire.sections import PRODUCER_HEADER
@@ -355,5 +358,33 @@ def test_empty_replica_gets_a_log_whose_segment_ends_with_a_gap(tmp_path: Path) 
         await cluster.until_settled("n1")
         await cluster.until_alike()
         assert await cluster.nodes["n3"].values() == [b"kept", b"behind the gap"]
+
+    run(tmp_path, scenario)
+
+
+def test_follower_whose_leader_could_not_read_its_log_gets_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [1, 2]
+
+    def locate(*which: Any) -> object:
+        if failures:
+            raise RangeDamaged(f"damage {failures.pop()}")
+        return locate_stored(*which)
+
+    monkeypatch.setattr("goqueue.runtime.cluster.replication_stream.locate_stored", locate)
+    monkeypatch.setattr("goqueue.runtime.cluster.replication_stream._RETRY_SECONDS", 0)
+
+    async def scenario(cluster: ReplicaCluster) -> None:
+        await cluster.stop("n3")
+        leader = cluster.lead("n1", isr=("n1", "n2"))
+        await cluster.until_settled("n1")
+        await leader.publish(b"kept")
+        await cluster.start("n3")
+        cluster.tell()
+
+        await cluster.until_alike()
+
+        assert await cluster.nodes["n3"].values() == [b"kept"]
 
     run(tmp_path, scenario)

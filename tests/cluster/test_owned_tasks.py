@@ -2,7 +2,9 @@
 
 import asyncio
 
+from goqueue.cluster.messages import Vote
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
+from goqueue.runtime.cluster.votes import Votes
 
 
 async def break_down() -> None:
@@ -24,10 +26,28 @@ def test_defect_in_a_timer_is_told() -> None:
         raise KeyError("a defect")
 
     async def main() -> None:
+        for seconds in (0, None):
+            failed = asyncio.Event()
+            tasks = OwnedTasks("a test", failed.set)
+            tasks.call_soon(call) if seconds is None else tasks.call_later(seconds, call)
+            async with asyncio.timeout(10):
+                await failed.wait()
+
+    asyncio.run(main())
+
+
+def test_defect_in_the_writing_of_a_vote_is_told() -> None:
+    class Notes:
+        def save_vote(self, vote: Vote) -> None:
+            raise KeyError(f"a defect in {vote}")
+
+    async def main() -> None:
         failed = asyncio.Event()
-        OwnedTasks("a test", failed.set).call_later(0, call)
+        votes = Votes(None, Notes(), failed.set)  # type: ignore[arg-type]
+        votes.save(Vote(1))
         async with asyncio.timeout(10):
             await failed.wait()
+        await votes.stop()
 
     asyncio.run(main())
 

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.replication_messages import OpenReplica
 from goqueue.runtime.cluster.replicas import NOTE
 from goqueue.storage.disk import SystemDisk, read_all
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
-from tests.cluster.replica_nodes import ReplicaCluster, ReplicaNode
+from tests.cluster.replica_nodes import LOG, ReplicaCluster, ReplicaNode
 
 
 async def do_nothing(_: ReplicaNode) -> None:
@@ -62,3 +63,19 @@ def test_partition_is_of_the_topic_that_its_node_has_recorded(tmp_path: Path) ->
         assert PartitionId(99, 0) not in node.replicas.local
 
     run(main, tmp_path)
+
+
+def test_what_is_known_of_deleted_topics_is_forgotten(tmp_path: Path) -> None:
+    async def main(node: ReplicaNode) -> None:
+        gone = PartitionId(7, 0)
+        node.replicas._early = {gone: {"n2": OpenReplica(gone, 1, 1, 1, 0, 0, 0)}, LOG: {}}
+        node.state.deleted.add(7)
+
+        node.replicas._tidy()
+
+        assert node.replicas._early == {}
+
+    left = run(main, tmp_path, ends={"7/0": 5})
+
+    assert left is not None
+    assert left["ends"] == {"1/0": 0}

@@ -10,13 +10,21 @@ import pytest
 
 from goqueue.broker.core.splits import Split
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
+from goqueue.broker.internal_topics import GROUPS
 from goqueue.broker.losses import AbsentLog
 from goqueue.broker.scaling import ScaledTopic
 from goqueue.cluster.controller_requests import CreateTopic
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import IsrChange
-from goqueue.errors import ControllerUnavailable, IsrChangeRefused, RequestInvalid, TopicExists, TopicNotFound
-from tests.cluster.nodes import RunningCluster, RunningNode, run, wait
+from goqueue.errors import (
+    ControllerUnavailable,
+    IsrChangeRefused,
+    NotLeader,
+    RequestInvalid,
+    TopicExists,
+    TopicNotFound,
+)
+from tests.cluster.nodes import NAMES, RunningCluster, RunningNode, run, wait
 
 
 def has(name: str, partitions: int = 1) -> Callable[[RunningNode], bool]:
@@ -165,6 +173,9 @@ def test_topics_from_before_the_cluster_are_adopted_and_of_one_name_only_one(tmp
             await wait(
                 cluster[other], lambda: "node " + owner in str(partition.leadership and partition.leadership.refusal())
             )
+            with pytest.raises(NotLeader, match=f"node {owner}"):
+                cluster[other].member.topics.refuse_namesake("both")
+            cluster[owner].member.topics.refuse_namesake("both")
         finally:
             await cluster.end()
 
@@ -270,3 +281,23 @@ def test_single_node_decides_as_a_cluster_of_one(tmp_path: Path) -> None:
         assert lacks("orders")(cluster["n1"])
 
     run(main, tmp_path, "n1")
+
+
+def test_logs_of_another_cluster_are_led_in_an_epoch_above_theirs(tmp_path: Path) -> None:
+    """As after the restore of a backup, which has no notes about the cluster."""
+    former: list[int] = []
+
+    async def before(cluster: RunningCluster) -> None:
+        await cluster["n1"].create("orders")
+        former.append(cluster["n1"].state("orders").leader_epoch)
+
+    async def after(cluster: RunningCluster) -> None:
+        for name in ("orders", GROUPS):
+            partition = cluster["n1"].runtime.broker.topics[name].partition(0)
+            await wait(cluster["n1"], lambda: (role := partition.leadership) is not None and role.knows_end)  # noqa: B023
+            assert cluster["n1"].state(name).leader_epoch > former[0]
+
+    run(before, tmp_path, "n1", feature_level=2)
+    for note in ("cluster", "vote", "high-watermarks"):
+        (tmp_path / "n1" / note).unlink()
+    run(after, tmp_path, *NAMES, feature_level=2)

@@ -9,6 +9,7 @@ from goqueue.broker.core.truncation import truncate_partition
 from goqueue.broker.core.work import run_work
 from goqueue.errors import LeaderUnavailable, NotCoordinator
 from goqueue.runtime.cluster.journal_follower import JournalFollower
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.security.records import RoleRecord, encode_security_record
 from goqueue.storage import scan
 from tests.broker.brokers import Running
@@ -22,7 +23,7 @@ class Follower:
         self.security = self.running.broker.security
         self.partition = self.security.journal.partition
         self.changes = 0
-        self.follower = JournalFollower(self.security.journal, self._count)
+        self.follower = JournalFollower(self.security.journal, OwnedTasks("a test", lambda: None), self._count)
         self.role = Leadership("__security", 0, "n1", {"n2": "http://n2"}.get)
         self.role.leader = "n2"
         self.partition.leadership = self.role

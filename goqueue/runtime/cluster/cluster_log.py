@@ -19,7 +19,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.epoch_frame import EpochFrame, decode_epoch_frame, epoch_messages
 from goqueue.storage.log import Log
 from goqueue.storage.store import Store
-from goqueue.storage.truncation import truncate
+from goqueue.storage.truncation import reset, truncate
 
 CLUSTER_LOG = log_name(CLUSTER, 0)
 _CHANGES_VOTERS = b'"voters_changed"'
@@ -31,10 +31,12 @@ class ClusterLog:
 
     def __init__(self, store: Store, disk: Disk, on_report: Callable[[], None], *, is_new: bool) -> None:
         """`on_report` is called when the log has come further, or will not. A new node begins with an empty log."""
-        if is_new and (CLUSTER_LOG in store.logs or CLUSTER_LOG in store.unopened):  # from a backup of another node
+        if is_new and CLUSTER_LOG in store.unopened:  # from a backup of another node
             store.delete(CLUSTER_LOG)
         known = CLUSTER_LOG in store.logs or CLUSTER_LOG in store.unopened
         self.log: Log = store.log(CLUSTER_LOG) if known else store.create(CLUSTER_LOG)
+        if is_new:
+            reset(self.log, disk, 0, [])
         self._disk = disk
         self._on_report = on_report
         epochs = run_work(load_epochs(self.log, disk))

@@ -114,7 +114,7 @@ class ClusterNode:
         runtime, settings = self._runtime, self.settings
         self._loop, self.leaderless_ns = asyncio.get_running_loop(), self.now()
         self._notes = NodeNotes(runtime.disk, runtime.store.path)
-        self.votes = Votes(self, self._notes)
+        self.votes = Votes(self, self._notes, runtime.on_failure.emit)
         note = self._notes.load(settings.node)
         self.log = ClusterLog(runtime.store, runtime.disk, self._on_report, is_new=note is None)
         if note is None:
@@ -157,7 +157,7 @@ class ClusterNode:
         await self.replicas.stop()
         self._proposals.refuse()
         self.raft = None
-        await self._loop.run_in_executor(None, self.votes.close)
+        await self.votes.stop()
 
     async def give_away(self) -> None:
         """Have others lead what this node leads, and count it in no ISR any more, if there are others."""

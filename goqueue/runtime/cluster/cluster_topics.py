@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from goqueue.broker.core.catalog import TopicCreated
 from goqueue.broker.core.names import SECURITY, is_internal
 from goqueue.broker.core.partition import Partition
@@ -129,6 +131,16 @@ class ClusterTopics:
         """Return whether there are API keys here from before the cluster had any."""
         return SECURITY not in self._member.log.state.topics and bool(self._runtime.broker.security.state.keys)
 
+    def refuse_namesake(self, name: str) -> None:
+        """Raise if this node has another topic of this name than the cluster: only others can tell of that one."""
+        own, state = self._runtime.broker.maker.records().get(name), self._member.log.state
+        decided = state.topics.get(name)
+        if own is None or decided is None or own.created_ns in (decided.created_ns, *state.deleted):
+            return
+        leadership = self._runtime.broker.topic(name).partition(0).leadership
+        if leadership is not None and not is_internal(name):
+            raise leadership.refusal()
+
     # --- following ---
 
     def changed(self) -> None:
@@ -170,7 +182,7 @@ class ClusterTopics:
                 _log.warning("topic %s is not here as the cluster has it: %s", name, error)
             self.problems[name] = error.sentence
             self._member.replicas.point_to_namesakes()
-            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, name)
+            self._tasks.call_later(_RETRY_SECONDS, self._again, name)
 
     def _again(self, name: str) -> None:
         self._dirty.add(name)
@@ -222,7 +234,11 @@ class ClusterTopics:
         state = self._member.log.state
         ids = {topic.created_ns for topic in state.topics.values()} | state.deleted
         own = self._runtime.broker.maker.records()
-        unknown = tuple(as_decided(one) for one in own.values() if one.created_ns not in ids)
+        unknown = tuple(
+            replace(as_decided(one), replicas_here=one.replicas_here)
+            for one in own.values()
+            if one.created_ns not in ids
+        )
         if unknown:
             _log.info("this node brings topics to the cluster: %s", ", ".join(sorted(one.name for one in unknown)))
         try:

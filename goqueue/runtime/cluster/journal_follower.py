@@ -3,25 +3,25 @@
 Changes are made at the leader, once it has read all that it inherited.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from goqueue.broker.core.journal import Journal
 from goqueue.errors import GoQueueError, LeaderUnavailable
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 
 _log = logging.getLogger("goqueue.cluster")
 
 
 class JournalFollower:
-    """Follows one journal of a cluster. Created on the loop."""
+    """Follows one journal of a cluster."""
 
-    def __init__(self, journal: Journal[Any], changed: Callable[[], None]) -> None:
+    def __init__(self, journal: Journal[Any], tasks: OwnedTasks, changed: Callable[[], None]) -> None:
         """`changed` is called when the state may be another one."""
         self._journal = journal
         self._changed = changed
-        self._loop = asyncio.get_running_loop()
+        self._tasks = tasks
         self._seen_end = -1
         """The end of what `changed` was called for."""
         self._is_stopped = False
@@ -40,7 +40,7 @@ class JournalFollower:
             _log.warning("log %s cannot be followed: %s", self._journal.log.name, error)
 
     def _look_soon(self) -> None:
-        self._loop.call_soon(self.look)
+        self._tasks.call_soon(self.look)
 
     def _follow(self) -> None:
         journal = self._journal

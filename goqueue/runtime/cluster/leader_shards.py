@@ -5,13 +5,13 @@ It is closed, with an answer for all who wait, as soon as its log may have anoth
 node leads it again: in between another node may have decided.
 """
 
-import asyncio
 import logging
 from functools import partial
 from typing import Any
 
 from goqueue.broker.core.shards import Shards
 from goqueue.errors import GoQueueError
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 
 _log = logging.getLogger("goqueue.cluster")
 
@@ -19,11 +19,11 @@ _RETRY_SECONDS = 1.0
 
 
 class LeaderShards:
-    """The shards of one internal topic, as far as this node coordinates them. Created on the loop."""
+    """The shards of one internal topic, as far as this node coordinates them."""
 
-    def __init__(self, shards: Shards[Any]) -> None:
+    def __init__(self, shards: Shards[Any], tasks: OwnedTasks) -> None:
         self._shards = shards
-        self._loop = asyncio.get_running_loop()
+        self._tasks = tasks
         self._opened: dict[int, int] = {}
         """The leader epoch in which each open shard was opened."""
         self._closing: set[int] = set()
@@ -41,7 +41,7 @@ class LeaderShards:
         self._is_stopped = True
 
     def _look_soon(self, number: int) -> None:
-        self._loop.call_soon(self._look_again, number)
+        self._tasks.call_soon(self._look_again, number)
 
     def _look_again(self, number: int) -> None:
         if not self._is_stopped:
@@ -71,6 +71,6 @@ class LeaderShards:
             self._shards.open(number)
         except GoQueueError as error:
             _log.warning("%s cannot be opened yet: %s", self._shards.partitions[number].log.name, error)
-            self._loop.call_later(_RETRY_SECONDS, self._look_again, number)
+            self._tasks.call_later(_RETRY_SECONDS, self._look_again, number)
         else:
             self._opened[number] = epoch

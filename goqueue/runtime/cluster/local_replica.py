@@ -9,19 +9,18 @@ import asyncio
 import logging
 from functools import partial
 
-from goqueue.broker.core.epochs import begin_epoch, load_epochs
+from goqueue.broker.core.epochs import begin_epoch
 from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers
-from goqueue.broker.core.truncation import reset_partition, truncate_partition
-from goqueue.cluster.epoch_index import EpochIndex
 from goqueue.cluster.follower_replica import AskLeader, CutBack, EmptyLog, FollowerReplica, FollowerStage
-from goqueue.cluster.leader_replica import LeaderReplica, Tell
+from goqueue.cluster.leader_replica import AskController, LeaderReplica, Tell
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import (
     DataHeader,
     OpenReplica,
+    RaiseEpoch,
     ReplicaDiverged,
     ReplicaFenced,
     ReplicaOpened,
@@ -31,6 +30,7 @@ from goqueue.cluster.replication_messages import (
 from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
 from goqueue.runtime.cluster.received_data import check_data, dense_pieces, epochs_in
+from goqueue.runtime.cluster.replica_log import ReplicaLog
 from goqueue.runtime.cluster.replica_owner import ReplicaOwner
 from goqueue.runtime.cluster.replication_stream import ReplicationStream
 from goqueue.storage.log import AppendResult
@@ -38,9 +38,6 @@ from goqueue.storage.replica_reads import hide
 from goqueue.storage.scan import Frames
 
 _log = logging.getLogger("goqueue.cluster")
-
-_JOB_SECONDS = 0.02
-"""Between two looks whether retention or compaction has ended."""
 
 
 class LocalReplica:
@@ -62,7 +59,7 @@ class LocalReplica:
         self._disk = owner.disk
         self._noted = max(min(high_watermark, partition.log_end), partition.earliest)
         self._change: asyncio.Task[None] | None = None
-        self._progress = asyncio.Event()
+        self._log = ReplicaLog(owner, partition)
         self._told = 0
         partition.commits.replicated_end = self._noted
         hide(partition.log, self._disk, self._noted)
@@ -90,6 +87,7 @@ class LocalReplica:
     def set_state(self, state: PartitionState | None) -> None:
         """Take over a state of the cluster's log; None if the partition is deleted."""
         self.state, role, leader = state, self.leadership, self.leader
+        self._log.tell_progress()
         if leader is not None and (state is None or (state.leader, state.leader_epoch) != (leader.me, leader.epoch)):
             self._stop_leading()
         if state is None:
@@ -127,7 +125,7 @@ class LocalReplica:
         try:
             while (state := self.state) is not None and not self._fits(state) and not self.failure:
                 while self.follower is not None and self.follower.stage is FollowerStage.CUTTING:
-                    await self._progress.wait()
+                    await self._log.wait()
                 self._drop_follower()
                 if not self._owner.takes_part:
                     return
@@ -155,28 +153,16 @@ class LocalReplica:
             self._stop_leading()
         self._drop_follower()
 
-    async def _index(self) -> EpochIndex:
-        """Return the epochs of the log, once all of it is stored."""
-        log = self.partition.log
-        await self._owner.perform(load_epochs(log, self._disk))
-        while not log.is_settled or log.durable_end < log.next_offset:
-            log.refuse_unless_open()
-            log.sync_soon()
-            await self._progress.wait()
-        log.refuse_unless_open()
-        return EpochIndex(log.epochs.rows_below(log.first_offset, log.next_offset), log.next_offset, log.first_offset)
-
     async def _lead(self, state: PartitionState) -> None:
         partition, owner, role = self.partition, self._owner, self.leadership
-        await self._index()
+        await self._log.index()
         partition.producers = None
         await owner.perform(load_producers(partition, self._disk))
-        index = await self._index()
+        index = await self._log.index()
         if self.state is None or self._differs(state):
             return
         if index.last_epoch >= state.leader_epoch:
-            _log.error("replica %s has begun epoch %d before: it cannot lead", partition.log.name, state.leader_epoch)
-            self.state = None
+            await self._raise_epoch(state, index.last_epoch)
             return
         self.leader = LeaderReplica(
             self.id, owner.me, self.state, index, self._noted, owner.broker_epoch, owner.settings
@@ -188,6 +174,13 @@ class LocalReplica:
         owner.uneven(self)
         self._after_leader()
         partition.wake()
+
+    async def _raise_epoch(self, state: PartitionState, last_epoch: int) -> None:
+        """Wait for an epoch above those that the log had before it came to this cluster."""
+        asked = RaiseEpoch(self.id, self._owner.me, state.leader_epoch, last_epoch)
+        self._owner.ask_controller(self, AskController(asked))
+        while not self._differs(state):
+            await self._log.wait()
 
     def _differs(self, state: PartitionState) -> bool:
         now = self.state
@@ -205,7 +198,7 @@ class LocalReplica:
         partition.wake()
 
     async def _follow(self, state: PartitionState) -> None:
-        index = await self._index()
+        index = await self._log.index()
         if self._differs(state):
             return
         owner = self._owner
@@ -238,6 +231,12 @@ class LocalReplica:
             self.leader.open(node, asked)
             self._after_leader()
             self._owner.streams[node].want(self)
+
+    def ask_again(self, node: str) -> None:
+        """Have a follower ask for the log again, to which nothing could be sent."""
+        if self.leader is not None:
+            self.leader.ask_again(node)
+            self._after_leader()
 
     def confirmed(self, node: str, row: ReplicaPosition) -> None:
         """A follower has come further."""
@@ -355,26 +354,14 @@ class LocalReplica:
 
     async def _cut(self, follower: FollowerReplica, effect: CutBack | EmptyLog) -> None:
         """Bring the log back to what the leader has."""
-        log = self.partition.log
         try:
-            while log.job is not None:
-                await asyncio.sleep(_JOB_SECONDS)
-            while not log.is_settled or log.durable_end < log.next_offset:
-                log.refuse_unless_open()
-                log.sync_soon()
-                await self._progress.wait()
-            work = (
-                truncate_partition(self.partition, self._disk, effect.end)
-                if isinstance(effect, CutBack)
-                else reset_partition(self.partition, self._disk, effect.start, list(effect.rows))
-            )
-            _log.info("replica %s goes back from %d as its leader says: %r", log.name, log.next_offset, effect)
-            await self._owner.perform(work)
+            await self._log.cut(effect)
         except GoQueueError as error:
             self._fail(error)
         self.partition.producers = None
+        log = self.partition.log
         follower.cut_done(log.first_offset, log.next_offset, effect.rows if isinstance(effect, EmptyLog) else None)
-        self._tell_progress()
+        self._log.tell_progress()
         if follower is self.follower:
             self._show_committed(follower)
             if follower.leader in self._owner.streams and not self.failure:
@@ -436,11 +423,7 @@ class LocalReplica:
                 if (stream := self._owner.streams.get(follower.leader)) is not None:
                     stream.confirm(self)
             self.partition.commits.advance()
-        self._tell_progress()
-
-    def _tell_progress(self) -> None:
-        self._progress.set()
-        self._progress.clear()
+        self._log.tell_progress()
 
     def __repr__(self) -> str:
         return f"<LocalReplica {self.partition.log.name}: {self.leader or self.follower or 'idle'}>"

@@ -30,12 +30,15 @@ class OwnedTasks:
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._tell(failure)
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(seconds, self._call, callback)
+    def call_later(self, seconds: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, self._call, callback, *args)
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def call_soon(self, callback: Callable[..., None], *args: Any) -> None:
+        asyncio.get_running_loop().call_soon(self._call, callback, *args)
+
+    def _call(self, callback: Callable[..., None], *args: Any) -> None:
         try:
-            callback()
+            callback(*args)
         except Exception as failure:
             self._tell(failure)
 

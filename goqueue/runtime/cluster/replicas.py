@@ -28,6 +28,7 @@ from goqueue.cluster.replication_messages import (
     DataHeader,
     IsrChange,
     OpenReplica,
+    RaiseEpoch,
     ReplicaPosition,
     ReplicationMessage,
     ResignLeadership,
@@ -90,7 +91,7 @@ class ReplicatingNode(Protocol):
     @property
     def lease(self) -> NodeLease: ...
 
-    async def ask(self, request: IsrChange | ResignLeadership) -> object: ...
+    async def ask(self, request: IsrChange | ResignLeadership | RaiseEpoch) -> object: ...
 
 
 class Replicas:
@@ -311,7 +312,7 @@ class Replicas:
     # --- connections ---
 
     def connected(self, link: PeerLink) -> None:
-        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads, self.run)
+        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads, self._tasks)
         for replica in self.local.values():
             replica.connected(link.node)
 
@@ -366,12 +367,20 @@ class Replicas:
                 self._uneven.pop(replica, None)
         self._ticks += 1
         if self._ticks % _TICKS_PER_NOTE == 0:
-            for log, replica in list(self.local.items()):
-                replica.forget_below_start()
-                if replica.is_gone:
-                    self._drop(log)
+            self._tidy()
             self.run(self._store_note())
         self._timer = self._tasks.call_later(_TICK_SECONDS, self._tick)
+
+    def _tidy(self) -> None:
+        """Forget what was deleted, and requests of nodes that are not connected any more."""
+        for log, replica in list(self.local.items()):
+            replica.forget_below_start()
+            if replica.is_gone:
+                self._drop(log)
+        deleted = self._node.log.state.deleted
+        self._early = {log: asked for log, asked in self._early.items() if asked and log.topic_id not in deleted}
+        gone = {str(topic_id) for topic_id in deleted}
+        self._noted = {name: end for name, end in self._noted.items() if name.partition("/")[0] not in gone}
 
     def _load_note(self) -> dict[str, int]:
         if self.disk.kind(self._path) != "file":

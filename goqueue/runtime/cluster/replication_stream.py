@@ -13,9 +13,9 @@ in memory is read on a thread, one slice at a time.
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol
 
 from goqueue.broker.core.partition import Partition
 from goqueue.cluster.leader_replica import LeaderReplica
@@ -29,6 +29,7 @@ from goqueue.cluster.replication_messages import (
 )
 from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.limits import CLUSTER_SLICE_BYTES, CLUSTER_WINDOW_BYTES
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.storage.log import AppendResult
@@ -42,6 +43,8 @@ DATA, CONFIRMATIONS, CREDIT, HIGH_WATERMARKS = 2, 3, 4, 5
 _CREDIT = struct.Struct(">I")
 _CREDIT_BYTES_MIN = CLUSTER_WINDOW_BYTES // 16
 """Less is given back with more: a message costs more than it is worth."""
+_RETRY_SECONDS = 5.0
+"""Until a log is read again that could not be read."""
 _RESERVED_BYTES = CLUSTER_WINDOW_BYTES // 2
 """Credit that is left to what is pushed, while other partitions catch up."""
 
@@ -59,6 +62,8 @@ class StreamedReplica(Protocol):
 
     def forget_below_start(self) -> None: ...
 
+    def ask_again(self, node: str) -> None: ...
+
 
 class ReplicationStream:
     """One connection. All partitions that this node leads or follows at the other one share it."""
@@ -68,15 +73,14 @@ class ReplicationStream:
         link: PeerLink,
         loop: asyncio.AbstractEventLoop,
         threads: ThreadPoolExecutor,
-        run: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]",
+        tasks: OwnedTasks,
     ) -> None:
-        """`run` starts a task, and tells of its defects."""
         self.link = link
         self.node = link.node
         self.is_over = False
         self.credit = CLUSTER_WINDOW_BYTES
         """How many bytes of data may be sent."""
-        self._loop, self._threads, self._run = loop, threads, run
+        self._loop, self._threads, self._tasks = loop, threads, tasks
         self._queue: dict[StreamedReplica, None] = {}
         """Led here, with data that the other node lacks."""
         self._confirm: dict[StreamedReplica, None] = {}
@@ -130,7 +134,7 @@ class ReplicationStream:
         found = self._find(replica, base, end)
         if isinstance(found, PendingRead):
             self._is_loading = True
-            self._loading = self._run(self._load(replica, base, found))
+            self._loading = self._tasks.run(self._load(replica, base, found))
         elif found.buffers:
             self._send(replica, base, found.next_offset, found.buffers, found.size, has_gaps=True)
             self._queue[replica] = None
@@ -172,6 +176,12 @@ class ReplicationStream:
             _log.error("node %s cannot get %s: %s", self.node, replica.partition.log.name, error)
             if replica.leader is not None:
                 replica.leader.disconnected(self.node)
+                self._tasks.call_later(_RETRY_SECONDS, self._ask_again, replica)
+
+    def _ask_again(self, replica: StreamedReplica) -> None:
+        """Try again to send a log that could not be read: it may have been repaired."""
+        if not self.is_over:
+            replica.ask_again(self.node)
 
     def _send(
         self,
@@ -211,7 +221,7 @@ class ReplicationStream:
     def _arm(self) -> None:
         if not self._is_armed:
             self._is_armed = True
-            self._loop.call_soon(self._flush)
+            self._tasks.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_armed = False

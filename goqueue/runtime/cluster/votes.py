@@ -1,14 +1,15 @@
 """The votes of a node: written on a thread of its own, and answered to candidates that ask over HTTP."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Protocol
 
 from goqueue.cluster.messages import NodeIdentity, Vote, VoteAnswer, VoteRequest
 from goqueue.cluster.raft import Raft
 from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.notes import NodeNotes
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 
 
 class VotingNode(Protocol):
@@ -24,31 +25,32 @@ class VotingNode(Protocol):
 
 
 class Votes:
-    def __init__(self, member: VotingNode, notes: NodeNotes) -> None:
+    def __init__(self, member: VotingNode, notes: NodeNotes, failed: Callable[[], None]) -> None:
+        """`failed` is called after a defect."""
         self._member = member
+        self._tasks = OwnedTasks("writing a vote", failed)
         self._notes = notes
         self._threads = ThreadPoolExecutor(1, "goqueue-vote")
         self._waiting: dict[NodeIdentity, list[asyncio.Future[VoteAnswer]]] = {}
         """Callers that ask for a candidate which is not connected."""
 
-    def close(self) -> None:
-        self._threads.shutdown()
+    async def stop(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        await self._tasks.stop()
 
     def save(self, vote: Vote) -> None:
         """Write a vote; the core continues when it is on the device."""
-        saving = asyncio.get_running_loop().run_in_executor(self._threads, partial(self._notes.save_vote, vote))
-        saving.add_done_callback(partial(self._saved, vote))
+        self._tasks.run(self._save(vote))
 
-    def _saved(self, vote: Vote, saving: "asyncio.Future[None]") -> None:
+    async def _save(self, vote: Vote) -> None:
         member = self._member
-        if saving.cancelled() or member.raft is None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._notes.save_vote, vote)
+        except GoQueueError as error:
+            if member.raft is not None:
+                member.fail(error)
             return
-        error = saving.exception()
-        if isinstance(error, GoQueueError):
-            member.fail(error)
-        elif error is not None:
-            raise error
-        else:
+        if member.raft is not None:
             member.raft.vote_saved(vote, member.now())
             member.work()
 

@@ -1,0 +1,62 @@
+"""The log of a replica before it takes a role, and when it goes back to what its leader has."""
+
+import asyncio
+import logging
+
+from goqueue.broker.core.epochs import load_epochs
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.truncation import reset_partition, truncate_partition
+from goqueue.cluster.epoch_index import EpochIndex
+from goqueue.cluster.follower_replica import CutBack, EmptyLog
+from goqueue.runtime.cluster.replica_owner import ReplicaOwner
+
+_log = logging.getLogger("goqueue.cluster")
+
+_JOB_SECONDS = 0.02
+"""Between two looks whether retention or compaction has ended."""
+
+
+class ReplicaLog:
+    """The log of one partition. Its replica calls `tell_progress` after each report, and each change of the state."""
+
+    def __init__(self, owner: ReplicaOwner, partition: Partition) -> None:
+        self._owner, self._partition = owner, partition
+        self._progress = asyncio.Event()
+
+    def tell_progress(self) -> None:
+        self._progress.set()
+        self._progress.clear()
+
+    async def wait(self) -> None:
+        """Wait for progress."""
+        await self._progress.wait()
+
+    async def index(self) -> EpochIndex:
+        """Return the epochs of the log, once all of it is stored. Raises LogFenced."""
+        log = self._partition.log
+        await self._owner.perform(load_epochs(log, self._owner.disk))
+        await self._until_stored()
+        log.refuse_unless_open()
+        return EpochIndex(log.epochs.rows_below(log.first_offset, log.next_offset), log.next_offset, log.first_offset)
+
+    async def _until_stored(self) -> None:
+        log = self._partition.log
+        while not log.is_settled or log.durable_end < log.next_offset:
+            log.refuse_unless_open()
+            log.sync_soon()
+            await self._progress.wait()
+
+    async def cut(self, effect: CutBack | EmptyLog) -> None:
+        """Bring the log back to what the leader has. Raises GoQueueError if the disk refuses that."""
+        partition, disk = self._partition, self._owner.disk
+        log = partition.log
+        while log.job is not None:
+            await asyncio.sleep(_JOB_SECONDS)
+        await self._until_stored()
+        work = (
+            truncate_partition(partition, disk, effect.end)
+            if isinstance(effect, CutBack)
+            else reset_partition(partition, disk, effect.start, list(effect.rows))
+        )
+        _log.info("replica %s goes back from %d as its leader says: %r", log.name, log.next_offset, effect)
+        await self._owner.perform(work)
