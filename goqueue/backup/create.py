@@ -2,7 +2,7 @@
 
 Runs on a thread of its own, beside a broker at work. What the newest backup has of a segment is not read again, as
 long as the segment proves that it still begins with it. A backup that is interrupted leaves objects, which the next one
-finds by their hashes.
+finds by their hashes. Objects that a verification found damaged are written again.
 """
 
 import time
@@ -21,10 +21,10 @@ from goqueue.backup.manifest import (
     SegmentEntry,
     encode_manifest,
 )
-from goqueue.backup.pieces import PieceContent, damaged_range, has_piece, piece_of, read_pieces
+from goqueue.backup.pieces import PieceContent, damaged_range, has_piece, piece_of, read_piece, read_pieces
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
-from goqueue.backup.verify import readable_manifests
+from goqueue.backup.verify import damaged_objects, readable_manifests
 from goqueue.errors import BackupCancelled, BackupKeyMismatch
 from goqueue.limits import BACKUP_OBJECT_BYTES, BACKUP_PIECES_SPARE
 from goqueue.storage.disk import Disk, File, read_all, remove_files
@@ -97,14 +97,18 @@ class BackupWriter:
         self._unwritten = 0
         """Bytes of segments that count as done once the writer has written them."""
         self._stored: dict[str, int] = {}
-        """The objects that the target had."""
+        """The sound objects that the target had."""
+        self._damaged: frozenset[str] = frozenset()
         self._placed: dict[str, Piece] = {}
         """The pieces of this backup with their places, by SHA-256."""
 
     def run(self, name: str, version: str, now_ns: int | None = None) -> Manifest:
         """Copy everything, and return the manifest that was written."""
-        known = _newest_logs(self._target)
-        self._stored = self._target.objects()
+        newest = _newest_manifest(self._target)
+        known = {} if newest is None else {log.name: log for log in newest.logs}
+        # what was found before the newest backup, that one has written again
+        self._damaged = damaged_objects(self._target, 0 if newest is None else newest.finished_ns)
+        self._stored = {name: size for name, size in self._target.objects().items() if name not in self._damaged}
         self.progress.bytes_unchanged = _unchanged_size(self._cut, known)
         try:
             logs = tuple(self._copy_log(number, log, known) for number, log in enumerate(self._cut.logs))
@@ -182,12 +186,17 @@ class BackupWriter:
         many = segment.size // BACKUP_OBJECT_BYTES + BACKUP_PIECES_SPARE
         if before.size > segment.size or not pieces or (before.size < segment.size and len(pieces) > many):
             return []
-        placed = [self._target.find(one, self._stored) for one in pieces if one.last_frame >= 0]
-        found = [one for one in placed if one is not None]
-        if len(found) < len(pieces) or not has_piece(file, before.size - pieces[-1].size, pieces[-1]):
+        if any(one.last_frame < 0 for one in pieces) or not has_piece(file, before.size - pieces[-1].size, pieces[-1]):
             return []
-        self._placed |= {one.sha256: one for one in found}
-        return found
+        position = 0
+        for piece in pieces:
+            is_stored = piece.sha256 in self._placed or self._target.find(piece, self._stored) is not None
+            found = PieceContent(piece, b"") if is_stored else read_piece(file, position, piece)
+            if found is None:
+                return []
+            self._keep(found)
+            position += piece.size
+        return pieces
 
     def _keep(self, found: PieceContent, counted: int = 0) -> None:
         """Store a piece unless it is stored already, and count so many bytes of a segment as done."""
@@ -211,7 +220,7 @@ class BackupWriter:
 
     def _write(self, piece: Piece, content: Content) -> None:
         pace = self._throttle.pay if self._throttle.rate else None
-        placed = self._placed[piece.sha256] = self._target.put_object(piece, content, pace)
+        placed = self._placed[piece.sha256] = self._target.put_object(piece, content, pace, self._damaged)
         self._throttle.pay(max(0, piece.size - placed.stored_size))  # it was read as well
         self.progress.new_bytes += placed.stored_size
         self.progress.new_objects += 1
@@ -227,12 +236,11 @@ class BackupWriter:
         self.progress.bytes_copied += copied
 
 
-def _newest_logs(target: BackupTarget) -> _Known:
-    """Return the logs of the newest backup whose manifest is whole."""
+def _newest_manifest(target: BackupTarget) -> Manifest | None:
+    """Return the newest manifest that is whole."""
     with suppress(BackupKeyMismatch):
-        for manifest in readable_manifests(target, reversed(target.ids())):
-            return {log.name: log for log in manifest.logs}
-    return {}
+        return next(readable_manifests(target, reversed(target.ids())), None)
+    return None
 
 
 def _unchanged_size(cut: Cut, known: _Known) -> int:

@@ -83,18 +83,28 @@ def has_piece(file: File, position: int, piece: Piece) -> bool:
     return count == FRAME_HEADER_BYTES and header.hex() == piece.last_header
 
 
+def read_piece(file: File, position: int, piece: Piece) -> PieceContent | None:
+    """Return a piece that was read before; None if the segment has other bytes there now."""
+    content = bytearray(piece.size)
+    try:
+        count = file.read(position, memoryview(content))
+    except DiskFailed:
+        return None
+    is_same = count == piece.size and hashlib.sha256(content).hexdigest() == piece.sha256
+    return PieceContent(piece, content) if is_same else None
+
+
 def damaged_range(base_offset: int, damage: Damage) -> DamagedBytes:
     return DamagedBytes(base_offset, damage.position, damage.end, damage.reason)
 
 
 def check_piece(piece: Piece, content: Content) -> None:
     """Raise BackupDamaged unless these are the bytes of a piece."""
+    name = piece.object_name
     if len(content) != piece.size:
-        raise BackupDamaged(
-            f"object {piece.sha256} has {len(content):,} bytes instead of {piece.size:,}", object=piece.sha256
-        )
+        raise BackupDamaged(f"object {name} has {len(content):,} bytes instead of {piece.size:,}", object=name)
     if hashlib.sha256(content).hexdigest() != piece.sha256 or crc32c(content) != piece.crc32c:
-        raise BackupDamaged(f"object {piece.sha256} is damaged: its content has another hash", object=piece.sha256)
+        raise BackupDamaged(f"object {name} is damaged: its content has another hash", object=name)
 
 
 class ReadOnlyFile:

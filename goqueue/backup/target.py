@@ -15,7 +15,7 @@ when the manifest has its name. An interrupted backup leaves pieces, which the n
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -159,9 +159,13 @@ class BackupTarget:
         name = next((name for name in self._codec.object_names(piece.sha256) if name in stored), None)
         return None if name is None else _placed(piece, name, stored[name])
 
-    def put_object(self, piece: Piece, content: Content, pace: Pace | None = None) -> Piece:
-        """Store a piece, and return it with its place."""
+    def put_object(
+        self, piece: Piece, content: Content, pace: Pace | None = None, damaged: Container[str] = ()
+    ) -> Piece:
+        """Store a piece, and return it with its place. An object among the `damaged` ones is replaced."""
         name, stored = self._codec.encode_object(piece.sha256, content)
+        if name in damaged:
+            self.delete_objects([name])  # a store writes no name twice
         self._storage.put(_path(name), stored, pace)
         return _placed(piece, name, len(stored))
 

@@ -18,6 +18,8 @@ PROBLEMS_MAX = 100
 """Problems that are told one by one."""
 SENTENCES_KEPT = 20
 """Of these, how many are kept beside the backups."""
+OBJECTS_KEPT = 10_000
+"""Names of damaged objects that are kept beside the backups."""
 
 
 class VerificationProblem(msgspec.Struct, frozen=True):
@@ -42,6 +44,14 @@ class Verification:
     frames: int = 0
     problem_count: int = 0
     problems: list[VerificationProblem] = field(default_factory=list)
+    objects: set[str] = field(default_factory=set)
+    """The objects that are damaged or missing."""
+
+    def note_piece(self, log: str, base_offset: int | None, error: BackupDamaged, what: str = "") -> None:
+        """Note a piece that could not be read."""
+        self.note(VerificationProblem(log, base_offset, what + error.sentence))
+        if "object" in error.details and len(self.objects) < OBJECTS_KEPT:
+            self.objects.add(str(error.details["object"]))
 
     def note(self, problem: VerificationProblem) -> None:
         self.problem_count += 1
@@ -98,18 +108,15 @@ def verify_backup(
         return report
     report.bytes_total = manifest.size
     for log in manifest.logs:
-        for problem in _check_log(target, log, report, pace):
-            report.note(problem)
+        _check_log(target, log, report, pace)
     return report
 
 
-def _check_log(
-    target: BackupTarget, log: LogEntry, report: Verification, pace: Callable[[int], None]
-) -> Iterator[VerificationProblem]:
+def _check_log(target: BackupTarget, log: LogEntry, report: Verification, pace: Callable[[int], None]) -> None:
     try:
         check_name(log.name)
     except GoQueueError as error:
-        yield VerificationProblem(log.name, None, error.sentence)
+        report.note(VerificationProblem(log.name, None, error.sentence))
     damaged = {one.base_offset for one in log.damages}
     for segment in log.segments:
         offset = segment.base_offset
@@ -117,20 +124,20 @@ def _check_log(
             try:
                 content = coming.result()
             except BackupDamaged as error:
-                yield VerificationProblem(log.name, segment.base_offset, error.sentence)
+                report.note_piece(log.name, segment.base_offset, error)
             else:
                 if segment.base_offset not in damaged:
                     frames, offset, problem = _check_frames(segment, content, offset)
                     report.frames += frames
                     if problem:
-                        yield VerificationProblem(log.name, segment.base_offset, problem)
+                        report.note(VerificationProblem(log.name, segment.base_offset, problem))
             pace(piece.size)
             report.bytes_done += piece.size
     for note, piece in log.notes.items():
         try:
             load_piece(target, piece)
         except BackupDamaged as error:
-            yield VerificationProblem(log.name, None, f"note {note}: {error.sentence}")
+            report.note_piece(log.name, None, error, f"note {note}: ")
 
 
 def _check_frames(segment: SegmentEntry, content: Content, offset: int) -> tuple[int, int, str]:
@@ -151,10 +158,13 @@ class VerificationNote(msgspec.Struct, frozen=True):
     problems: int
     sentences: tuple[str, ...] = ()
     """Some of the problems."""
+    objects: tuple[str, ...] = ()
+    """The objects that are damaged or missing."""
 
 
 def store_verification(target: BackupTarget, report: Verification, now_ns: int) -> VerificationNote:
-    note = VerificationNote(now_ns, report.problem_count, tuple(map(str, report.problems[:SENTENCES_KEPT])))
+    sentences = tuple(map(str, report.problems[:SENTENCES_KEPT]))
+    note = VerificationNote(now_ns, report.problem_count, sentences, tuple(sorted(report.objects)))
     target.put_verification(report.backup, encode_checkpoint(msgspec.to_builtins(note)))
     return note
 
@@ -167,3 +177,10 @@ def load_verification(target: BackupTarget, name: str) -> VerificationNote | Non
         return None if facts is None else msgspec.convert(facts, VerificationNote)
     except msgspec.ValidationError:
         return None
+
+
+def damaged_objects(target: BackupTarget, since_ns: int) -> frozenset[str]:
+    """Return the objects that verifications have found damaged since a time."""
+    notes = [load_verification(target, name) for name in target.verified_ids()]
+    recent = [note for note in notes if note is not None and note.verified_ns >= since_ns]
+    return frozenset(name for note in recent for name in note.objects)

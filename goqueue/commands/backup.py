@@ -9,7 +9,7 @@ import typer
 
 from goqueue.config import load
 from goqueue.console import exit_codes, terminal
-from goqueue.console.backups import DAMAGED_HINT, INCOMPLETE, count_text, progress_text, size_text
+from goqueue.console.backups import INCOMPLETE, count_text, progress_text, size_text
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.flags import expand_flags
 from goqueue.console.formatting import format_to_second
@@ -251,7 +251,8 @@ def verify(name: _NameArgument = None, *, target: BackupSource) -> None:
         terminal.say_error(
             f"backup {manifest.id} has {format_count(report.problem_count, 'problem')}",
             details=map(str, report.problems),
-            hint=f"restore another one; {DAMAGED_HINT}",
+            hint="restore another one, or let a broker of this target repair it: `goqueue-admin backup verify` finds "
+            "the damage, and the next backup writes again what it needs of it",
         )
         raise typer.Exit(exit_codes.FAILED)
     terminal.say(

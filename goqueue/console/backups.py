@@ -8,8 +8,8 @@ from goqueue.quantities import format_count, format_duration, format_size, quote
 
 ACTIVITIES = {"backup": "backing up", "restore": "restoring", "verification": "verifying"}
 DAMAGED_HINT = (
-    "remove the damaged files below `objects` in the target, and then make another backup, which copies them again; "
-    "as long as they are there, it uses them"
+    "make another backup with `goqueue-admin backup create`: it writes again what it needs of the damaged objects; "
+    "then verify this one again"
 )
 INCOMPLETE = "incomplete backups lack logs that the broker could not open: `describe` names them"
 NO_TARGET = "the broker has no target for backups: set `backup.target`, and restart it"

@@ -94,6 +94,6 @@ def backup_damaged(facts: BrokerFacts) -> FindingStream:
         yield Finding(
             name,
             "the backup is not as it was written",
-            f"`goqueue-admin backup describe {name}` shows what is damaged; check the device of the target, remove "
-            f"the damaged files below `objects`, make another backup, and `goqueue-admin backup delete {name}`",
+            f"`goqueue-admin backup describe {name}` shows what is damaged; check the device of the target, make "
+            f"another backup, which writes again what it needs of that, and `goqueue-admin backup verify {name}`",
         )

@@ -11,6 +11,7 @@ import pytest
 from goqueue.backup.catalog import BackupCatalog
 from goqueue.backup.lease import machine_id
 from goqueue.backup.opening import open_target
+from goqueue.backup.verify import store_verification, verify_backup
 from goqueue.config import BackupConfig
 from goqueue.errors import BackupTargetInvalid, DataDirectoryInUse
 from goqueue.testing.clock import ManualClock
@@ -45,6 +46,24 @@ def test_object_store_has_what_a_directory_has(store: MotoServer) -> None:
     store.client.put_object(Bucket=bucket, Key="mail/letter", Body=b"x")
     with pytest.raises(BackupTargetInvalid, match="holds no backups but 'mail', 'of'"):
         open_target(f"s3://{bucket}", given).open("a test")
+
+
+def test_next_backup_writes_again_what_a_verification_found_damaged(store: MotoServer) -> None:
+    disk, clock, bucket = FaultyDisk(), ManualClock(), store.bucket()
+    target = open_target(f"s3://{bucket}", settings(store.url))
+    logs = filled(disk, clock)
+    first_made = back_up_to(target, disk, logs)
+    lost, damaged = sorted(first_made.objects())[:2]
+    store.client.delete_object(Bucket=bucket, Key=f"objects/{lost[:2]}/{lost}")
+    store.client.put_object(Bucket=bucket, Key=f"objects/{damaged[:2]}/{damaged}", Body=b"x")
+    found = verify_backup(target, name_of(0))
+    assert found.objects == {lost, damaged}
+    assert back_up_to(target, disk, logs, 1).new_objects == 1, "the damage of the other one is not known yet"
+    lock = target.open("a test")
+    store_verification(target, found, 10)
+    lock.release()
+    back_up_to(target, disk, logs, 2)
+    assert [problems_in(target, number) for number in range(3)] == [[], [], []]
 
 
 def test_failures_of_a_store_that_pass_are_survived(store: MotoServer) -> None:
