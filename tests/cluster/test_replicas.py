@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import OpenReplica
-from goqueue.runtime.cluster.replicas import NOTE
+from goqueue.runtime.cluster.replica_ends import NOTE
 from goqueue.storage.disk import SystemDisk, read_all
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from tests.cluster.replica_nodes import LOG, ReplicaCluster, ReplicaNode

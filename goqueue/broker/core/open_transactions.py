@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from goqueue.broker.core.producers import marks_in
+from goqueue.broker.core.producers import ProducerMark, marks_in
 from goqueue.broker.core.work import Promise
-from goqueue.limits import OFFSET_MAX
+from goqueue.errors import TransactionNotOpen, TransactionPending
+from goqueue.limits import OFFSET_MAX, PRODUCERS_MAX
 from goqueue.storage import scan
 from goqueue.storage.reads import ReadResult
 from goqueue.storage.transaction_marker import OffsetRange, TransactionMarker, classify_transactional, markers_in
@@ -82,6 +83,8 @@ class OpenTransactions:
         """The producers whose transactions may be open there."""
         self.waiting: list[Promise[None]] | None = None
         """While they are searched for: those who wait for the result of another."""
+        self._ended: OrderedDict[int, int] = OrderedDict()
+        """The last epoch of each producer whose end was asked for."""
 
     def __len__(self) -> int:
         return len(self._by_producer)
@@ -123,7 +126,44 @@ class OpenTransactions:
             if not opened.ranges:
                 del self._by_producer[producer]
 
-    def markers(self, ends: Sequence[TransactionEnd]) -> list[TransactionMarker]:
+    def following(self, producer: int, epoch: int) -> OpenTransaction:
+        """Return the open transaction, which begins if it is not there. An earlier one of the producer is over."""
+        if (opened := self.of(producer, epoch)) is None:
+            self._by_producer.pop(producer, None)
+            opened = self._by_producer[producer] = OpenTransaction(epoch)
+        return opened
+
+    def pass_over(self, producer: int, epoch: int, end: int) -> None:
+        """Drop what a transaction has below this offset: a marker has decided it."""
+        if (opened := self.of(producer, epoch)) is not None:
+            opened.pass_over(end)
+            if not opened.ranges:
+                del self._by_producer[producer]
+
+    def refuse_over(self, mark: ProducerMark | None) -> None:
+        """Refuse a batch of a transaction that has ended here, or whose producer has another one open."""
+        assert mark is not None, "a transactional batch has a mark"
+        producer, epoch = mark.producer, mark.epoch
+        if self._ended.get(producer, -1) >= epoch:
+            raise TransactionNotOpen(
+                f"transaction {TransactionId(producer, epoch)} is over",
+                hint="ask how it ended; this batch came too late and was not stored",
+            )
+        opened = self._by_producer.get(producer)
+        if opened is not None and opened.epoch != epoch:
+            raise TransactionPending(
+                f"transaction {TransactionId(producer, opened.epoch)} has not ended here yet",
+                hint="retry in a moment",
+                retry_after=1,
+            )
+
+    def end(self, ends: Sequence[TransactionEnd]) -> list[TransactionMarker]:
+        """Take nothing of these transactions any more, and return the markers of those that are open."""
+        for end in ends:
+            self._ended[end.producer] = max(end.epoch, self._ended.get(end.producer, -1))
+            self._ended.move_to_end(end.producer)
+        while len(self._ended) > PRODUCERS_MAX:
+            self._ended.popitem(last=False)
         is_commit = {end.producer: end.is_commit for end in ends}
         found = self.among({end.producer: end.epoch for end in ends})
         return [TransactionMarker(one, opened.epoch, is_commit[one], tuple(opened.ranges)) for one, opened in found]

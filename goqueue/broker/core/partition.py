@@ -156,8 +156,7 @@ class Partition:
     @property
     def held_back(self) -> int:
         """The number of visible offsets that readers of committed messages cannot see yet."""
-        first = self.open.first_offset
-        return 0 if first is None else max(0, self.high_watermark - first)
+        return self.high_watermark - self.last_stable
 
     @property
     def removable_end(self) -> int:
@@ -258,7 +257,6 @@ class Partition:
                 self._answer_when(level, placement, done)
 
     def _answer_when(self, level: CommitLevel, placement: Placement, done: PublishCallback) -> None:
-        """Answer a publish whose messages are stored."""
         self.when(placement.next_offset, level, lambda error: done(error or placement))
 
     def publish(
@@ -319,6 +317,8 @@ class Partition:
         *,
         is_transactional: bool = False,
     ) -> None:
+        if is_transactional:
+            self.open.refuse_over(mark)
         self.commit()  # earlier publishes are stored first
         batch = ProducerBatch(mark.sequence if mark else 0, len(frames))
         appended = self.append(frames, partial(self._settle, mark, batch, before, level, done), CommitLevel.STORED)
@@ -353,7 +353,7 @@ class Partition:
 
     def end_transactions(self, ends: Sequence[TransactionEnd], done: AppendCallback) -> None:
         """Write the control records of transactions that are open here; `done` is called when they are durable."""
-        markers = self.open.markers(ends)
+        markers = self.open.end(ends)
         if not markers:
             done(self.log.fence)  # a fenced log may hold what it refused: the next start finds out
             return

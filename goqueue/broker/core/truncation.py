@@ -9,9 +9,9 @@ again.
 
 from functools import partial
 
-from goqueue.broker.core.open_search import find_open, transactional_epochs
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import forget_producers, note_tear, read_stored, rewind_producers
+from goqueue.broker.core.transaction_tracker import TransactionTracker
 from goqueue.broker.core.work import Work
 from goqueue.limits import READ_BYTES_MAX
 from goqueue.storage import scan
@@ -23,8 +23,12 @@ from goqueue.storage.transaction_marker import markers_in
 from goqueue.storage.truncation import reset, truncate
 
 
-def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[None]:
+def truncate_partition(
+    partition: Partition, disk: Disk, offset: int, transactions: TransactionTracker | None = None
+) -> Work[None]:
     """Remove everything from this offset on. All appends must be durable, and nothing may be appended meanwhile.
+
+    `transactions` is what tracks them, if anything does.
 
     The log has no other job. What is left above `commits.replicated_end` stays hidden from readers.
     """
@@ -41,16 +45,19 @@ def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[No
     hide(log, disk, partition.commits.replicated_end)
     partition.derive()
     yield from note_tear(partition, disk)  # the cut may go through a batch
-    if undecided < offset:
-        partition.open.hold(undecided, offset, {})
-        partition.open.hold(undecided, offset, (yield from transactional_epochs(partition, undecided)))
-        yield from find_open(partition)
+    yield from (transactions or TransactionTracker(partition)).look_anew(undecided)
     for state in partition.derived:
         state.rebuild()
     partition.wake()
 
 
-def reset_partition(partition: Partition, disk: Disk, start: int, rows: list[EpochStart]) -> Work[None]:
+def reset_partition(
+    partition: Partition,
+    disk: Disk,
+    start: int,
+    rows: list[EpochStart],
+    transactions: TransactionTracker | None = None,
+) -> Work[None]:
     """Remove everything; the log goes on at this offset, in the epoch of `rows`. As for `truncate_partition`."""
     log = partition.log
     log.begin_job(partition)
@@ -62,6 +69,8 @@ def reset_partition(partition: Partition, disk: Disk, start: int, rows: list[Epo
         log.job = None
     reset(log, disk, start, rows)
     partition.derive()
+    if transactions is not None:
+        transactions.begin_anew()
     for state in partition.derived:
         state.rebuild()
     partition.wake()

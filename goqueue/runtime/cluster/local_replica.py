@@ -14,6 +14,7 @@ from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers
+from goqueue.broker.core.transaction_tracker import TransactionTracker
 from goqueue.cluster.follower_replica import AskLeader, CutBack, EmptyLog, FollowerReplica, FollowerStage
 from goqueue.cluster.leader_replica import AskController, LeaderReplica, Tell
 from goqueue.cluster.partitions import PartitionId, PartitionState
@@ -30,6 +31,7 @@ from goqueue.cluster.replication_messages import (
 from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
 from goqueue.runtime.cluster.received_data import check_data, dense_pieces, epochs_in
+from goqueue.runtime.cluster.replica_ends import NotedEnds
 from goqueue.runtime.cluster.replica_log import ReplicaLog
 from goqueue.runtime.cluster.replica_owner import ReplicaOwner
 from goqueue.runtime.cluster.replication_stream import ReplicationStream
@@ -44,9 +46,8 @@ class LocalReplica:
     """One partition of a topic, of which this node has a log."""
 
     def __init__(
-        self, owner: ReplicaOwner, log: PartitionId, partition: Partition, leadership: Leadership, high_watermark: int
+        self, owner: ReplicaOwner, log: PartitionId, partition: Partition, leadership: Leadership, noted: NotedEnds
     ) -> None:
-        """`high_watermark` is the last one that was noted."""
         self.id = log
         self.partition = partition
         self.leadership = leadership
@@ -57,18 +58,20 @@ class LocalReplica:
         """Why this replica takes no part until the next start."""
         self._owner = owner
         self._disk = owner.disk
-        self._noted = max(min(high_watermark, partition.log_end), partition.earliest)
+        self._noted = max(min(noted.high_watermark, partition.log_end), partition.earliest)
         self._change: asyncio.Task[None] | None = None
-        self._log = ReplicaLog(owner, partition)
         self._told = 0
         partition.commits.replicated_end = self._noted
         hide(partition.log, self._disk, self._noted)
         partition.derive()
+        self.transactions = TransactionTracker(partition, noted.undecided)
+        self._log = ReplicaLog(owner, partition, self.transactions)
         partition.producers = None
         partition.commits.obstacle = leadership.lost()
         partition.leadership = leadership
         partition.log.on_report = self._report
-        self._unsubscribe = partition.on_appended.subscribe(self._appended)
+        self.detach = partition.on_appended.subscribe(self._appended)
+        partition.commits.on_committed.subscribe(self.transactions.committed)
 
     @property
     def high_watermark(self) -> int:
@@ -76,11 +79,13 @@ class LocalReplica:
         return self._noted if core is None else core.high_watermark
 
     @property
+    def ends(self) -> NotedEnds:
+        """Return how far it is committed and decided."""
+        return NotedEnds(self.high_watermark, min(self.high_watermark, self.partition.last_stable))
+
+    @property
     def is_gone(self) -> bool:
         return self.partition.log.is_closed
-
-    def detach(self) -> None:
-        self._unsubscribe()
 
     # --- who leads ---
 
@@ -110,15 +115,9 @@ class LocalReplica:
         return self.state is not None and (self.state.leader, self.state.leader_epoch) == (self._owner.me, epoch)
 
     def _fits(self, state: PartitionState) -> bool:
-        """Return whether the core is that of this state."""
-        if not state.leader:
-            return self.follower is None and self.leader is None
-        if state.leader == self._owner.me:
-            return self.leader is not None and self.leader.epoch == state.leader_epoch
-        return self.follower is not None and (self.follower.leader, self.follower.epoch) == (
-            state.leader,
-            state.leader_epoch,
-        )
+        leads = self.leader and (self.leader.me, self.leader.epoch)
+        follows = self.follower and (self.follower.leader, self.follower.epoch)
+        return (leads or follows or ("", state.leader_epoch)) == (state.leader, state.leader_epoch)
 
     async def _follow_state(self) -> None:
         """Become what the newest state says, as often as it changes meanwhile."""
@@ -190,6 +189,7 @@ class LocalReplica:
         assert self.leader is not None
         role, partition = self.leadership, self.partition
         self._noted, self.leader = self.leader.high_watermark, None
+        self.transactions.doubt()  # who waits is told that it failed, and the log may keep it
         role.is_leading = role.is_settled = False
         partition.commits.obstacle = role.lost()
         partition.commits.replicated_end = self._noted
@@ -384,6 +384,7 @@ class LocalReplica:
             self._fail(error)
             return
         follower.appended(data, epochs_in(frames))
+        self.transactions.look(frames)
         self._show_committed(follower)
 
     def hear(self, row: ReplicaPosition) -> None:

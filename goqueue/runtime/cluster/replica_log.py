@@ -5,6 +5,7 @@ import logging
 
 from goqueue.broker.core.epochs import load_epochs
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.transaction_tracker import TransactionTracker
 from goqueue.broker.core.truncation import reset_partition, truncate_partition
 from goqueue.cluster.epoch_index import EpochIndex
 from goqueue.cluster.follower_replica import CutBack, EmptyLog
@@ -19,8 +20,8 @@ _JOB_SECONDS = 0.02
 class ReplicaLog:
     """The log of one partition. Its replica calls `tell_progress` after each report, and each change of the state."""
 
-    def __init__(self, owner: ReplicaOwner, partition: Partition) -> None:
-        self._owner, self._partition = owner, partition
+    def __init__(self, owner: ReplicaOwner, partition: Partition, transactions: TransactionTracker) -> None:
+        self._owner, self._partition, self._transactions = owner, partition, transactions
         self._progress = asyncio.Event()
 
     def tell_progress(self) -> None:
@@ -37,6 +38,8 @@ class ReplicaLog:
         await self._owner.perform(load_epochs(log, self._owner.disk))
         await self._until_stored()
         log.refuse_unless_open()
+        if self._transactions.is_doubtful:
+            await self._owner.perform(self._transactions.look_anew())
         return EpochIndex(log.epochs.rows_below(log.first_offset, log.next_offset), log.next_offset, log.first_offset)
 
     async def _until_stored(self) -> None:
@@ -53,10 +56,9 @@ class ReplicaLog:
         while log.job is not None:
             await asyncio.sleep(_JOB_SECONDS)
         await self._until_stored()
-        work = (
-            truncate_partition(partition, disk, effect.end)
-            if isinstance(effect, CutBack)
-            else reset_partition(partition, disk, effect.start, list(effect.rows))
-        )
+        if isinstance(effect, CutBack):
+            work = truncate_partition(partition, disk, effect.end, self._transactions)
+        else:
+            work = reset_partition(partition, disk, effect.start, list(effect.rows), self._transactions)
         _log.info("replica %s goes back from %d as its leader says: %r", log.name, log.next_offset, effect)
         await self._owner.perform(work)

@@ -7,12 +7,8 @@ before a crash is at least that.
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, Protocol
-
-from msgspec import ValidationError, convert
 
 from goqueue.broker.core.epochs import load_epochs
 from goqueue.broker.core.leadership import Leadership
@@ -37,15 +33,12 @@ from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
+from goqueue.runtime.cluster.replica_ends import ReplicaEnds
 from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream
 from goqueue.runtime.runtime import Runtime
-from goqueue.storage.disk import read_all
-from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 
 _log = logging.getLogger("goqueue.cluster")
 
-NOTE = "high-watermarks"
-"""The file in the data directory with what was committed."""
 _FINISH_SECONDS = 0.5
 _FINISH_PAUSE_SECONDS = 0.002
 _UNSURE = (None, "leader_epoch", "partition_epoch")
@@ -109,8 +102,7 @@ class Replicas:
         self._node = node
         self._runtime = runtime
         self._loop = asyncio.get_running_loop()
-        self._path = f"{runtime.store.path}/{NOTE}"
-        self._noted = self._load_note()
+        self._noted = ReplicaEnds(runtime.disk, runtime.store.path)
         self._roles: dict[tuple[str, int], Leadership] = {}
         self._beginning: set[PartitionId] = set()
         """Partitions of internal topics that are about to take part."""
@@ -173,8 +165,8 @@ class Replicas:
             self._set_role(role, self._node.log.state.partitions.get(log))
             return
         self._roles.pop(key, None)
-        noted = self._noted.get(f"{topic_id}/{partition.number}", 0)
-        if partition.log_end < max(noted, self._runtime.broker.noted_end(partition)):
+        noted = self._noted.of(log)
+        if partition.log_end < max(noted.high_watermark, self._runtime.broker.noted_end(partition)):
             self.shortened.add(log)
         replica = self.local[log] = LocalReplica(self, log, partition, role, noted)
         replica.set_state(self._node.log.state.partitions.get(log))
@@ -269,7 +261,7 @@ class Replicas:
         replica.detach()
         self._uneven.pop(replica, None)
         self._early.pop(log, None)
-        self._noted.pop(f"{log.topic_id}/{log.partition}", None)
+        self._noted.forget(log)
 
     # --- what a replica asks of its owner ---
 
@@ -379,31 +371,8 @@ class Replicas:
                 self._drop(log)
         deleted = self._node.log.state.deleted
         self._early = {log: asked for log, asked in self._early.items() if asked and log.topic_id not in deleted}
-        gone = {str(topic_id) for topic_id in deleted}
-        self._noted = {name: end for name, end in self._noted.items() if name.partition("/")[0] not in gone}
-
-    def _load_note(self) -> dict[str, int]:
-        if self.disk.kind(self._path) != "file":
-            return {}
-        note = decode_checkpoint(read_all(self.disk, self._path)) or {}
-        try:
-            return convert(note.get("ends", {}), dict[str, int])
-        except ValidationError as error:
-            _log.warning("the note %s is left out: %s", self._path, error)
-            return {}
+        self._noted.forget_topics(deleted)
 
     async def _store_note(self) -> None:
-        """Note what is committed, if that has changed."""
-        ends = dict(self._noted)  # also of logs that take no part yet
-        ends |= {f"{log.topic_id}/{log.partition}": replica.high_watermark for log, replica in self.local.items()}
-        if ends == self._noted:
-            return
-        try:
-            await self.perform(_written(partial(write_checkpoint, self.disk, self._path, ends=ends)))
-            self._noted = ends
-        except GoQueueError as error:
-            _log.warning("high watermarks could not be noted: %s", error)
-
-
-def _written(job: Callable[[], None]) -> Work[None]:
-    yield job
+        """Note what is committed and decided, if that has changed."""
+        await self.perform(self._noted.store({log: replica.ends for log, replica in self.local.items()}))

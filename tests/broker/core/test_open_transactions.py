@@ -40,7 +40,7 @@ def test_markers_are_made_for_matching_epochs_only() -> None:
     transactions = OpenTransactions()
     transactions.add(7, 2, 4, 6)
     ends = [TransactionEnd(7, 1, True), TransactionEnd(8, 0, True), TransactionEnd(7, 2, False)]
-    assert transactions.markers(ends) == [TransactionMarker(7, 2, False, ((4, 6),))]
+    assert transactions.end(ends) == [TransactionMarker(7, 2, False, ((4, 6),))]
 
 
 def test_hold_limits_readers_until_open_transactions_are_restored() -> None:

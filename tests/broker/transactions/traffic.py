@@ -80,7 +80,7 @@ class Traffic:
             self._note("control", 1)
             for offset in offsets:
                 self.states[offset] = "committed" if commits else "aborted"
-            self.epochs[producer], self.sequences[producer] = epoch + 1, 0
+        self.epochs[producer], self.sequences[producer] = epoch + 1, 0
 
     def commit(self, producer: int = 1) -> None:
         self.end(producer, commits=True)
