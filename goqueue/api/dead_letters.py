@@ -24,7 +24,7 @@ from goqueue.api.operations import OperationId, author_of
 from goqueue.api.problems import invalid
 from goqueue.broker.groups.dead_letter_reader import DeadLetter, DeadLetterCriteria
 from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
-from goqueue.broker.groups.redrive import Redrive, RedrivenMessage, RedriveOptions, RedriveReport
+from goqueue.broker.groups.redrive import Redrive, RedrivenMessage, RedriveOptions, Redriver, RedriveReport
 from goqueue.errors import GoQueueError
 from goqueue.limits import (
     READ_MESSAGES,
@@ -147,7 +147,7 @@ async def browse(call: ApiCall, query: DeadLettersQuery) -> DeadLettersResponse 
     )
     places = (place.split(":") for place in (query.start or "").split(",") if place)
     start = {int(number): int(offset) for number, offset in places}
-    redrives = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives
+    redrives = await _redrives(call, query.group)
     found = await call.runtime.perform(
         redrives.browse(call.parameters["topic"], query.limit, start, criteria), call.runtime.searchers
     )
@@ -158,6 +158,13 @@ async def browse(call: ApiCall, query: DeadLettersQuery) -> DeadLettersResponse 
                 [_letter(one, budget) for one in found.letters], _numbers(found.next), found.is_complete, found.topic
             )
         )
+
+
+async def _redrives(call: ApiCall, group: str | None = None) -> Redriver:
+    """Return the redrives of this node, which know where the dead letters of the topic in the path end."""
+    redrives = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives
+    await call.learn_ends(redrives.topic_of_letters(call.parameters["topic"], group))
+    return redrives
 
 
 def _letter(letter: DeadLetter, budget: DecompressionBudget) -> DeadLetterJson:
@@ -176,7 +183,7 @@ def _letter(letter: DeadLetter, budget: DecompressionBudget) -> DeadLetterJson:
 
 
 async def errors(call: ApiCall) -> DeadLetterErrorsResponse:
-    redrives = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives
+    redrives = await _redrives(call)
     found = await call.runtime.perform(redrives.errors(call.parameters["topic"]), call.runtime.searchers)
     _check_source(call, found.topic, "read")
     return DeadLetterErrorsResponse(found.counts, _numbers(found.next), found.is_complete, found.topic)
@@ -196,9 +203,8 @@ def _check_source(call: ApiCall, topic: str | None, action: Action) -> None:
 async def redrive(call: ApiCall, body: RedriveRequest) -> RedriveResponse:
     """Redrive dead letters, at most `limit` and for a limited time."""
     call.runtime.refuse_while_stopping()
-    redriving = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives.begin(
-        call.parameters["topic"], replace(_options(body), check_target=partial(_check_target, call))
-    )
+    options = replace(_options(body), check_target=partial(_check_target, call))
+    redriving = (await _redrives(call, options.group)).begin(call.parameters["topic"], options)
     if redriving.source is not None:
         _check_source(call, redriving.source.name, "alter")
     changes, operation, begun = call.runtime.broker.changes, body.operation, None

@@ -19,6 +19,7 @@ from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
 from goqueue.api.permissions import OPEN, Permission
+from goqueue.broker.core.remote_partition import refreshed
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
@@ -272,6 +273,13 @@ class ApiCall:
                 meter.count_consumed(messages, size)
             else:
                 meter.count_read(messages, size)
+
+    async def learn_ends(self, *topics: str | None) -> None:
+        """Learn where the partitions end of which this node has no replica. Raises LeaderUnavailable."""
+        for name in topics:
+            topic = None if name is None else self.runtime.broker.topics.get(name)
+            for partition in () if topic is None else topic.partitions:
+                await self.runtime.perform(refreshed(partition))
 
     @property
     def partition(self) -> int:

@@ -23,7 +23,6 @@ from goqueue.broker.core.view import Isolation
 from goqueue.broker.groups.membership import JoinOptions
 from goqueue.broker.groups.records import Group, MessageOrder, RebalanceProtocol, StartPosition, Strategy
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import NotInCluster
 from goqueue.limits import (
     CLIENT_ID_CHARACTERS_MAX,
     GROUP_TOPICS_MAX,
@@ -32,7 +31,7 @@ from goqueue.limits import (
     SESSION_SECONDS_MAX,
     SESSION_SECONDS_MIN,
 )
-from goqueue.quantities import format_time, quoted
+from goqueue.quantities import format_time
 
 UNNAMED = "client"
 _PRINTABLE = rf"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+{END}"
@@ -155,27 +154,11 @@ async def join_cooperative(call: ApiCall, body: JoinRequest) -> JoinResponse:
     return await _join(call, body, confirms=True)
 
 
-def _refuse_without_replicas(call: ApiCall, names: list[str]) -> None:
-    """Refuse topics of which the coordinator cannot read all partitions: it hands out what its own replicas have."""
-    for topic in map(call.runtime.broker.topics.get, names):
-        for partition in () if topic is None else topic.partitions:
-            role = partition.leadership
-            if role is not None and role.replicas and not role.has_replica:
-                raise NotInCluster(
-                    f"groups read topics of which each node has a replica, and this node has none of partition "
-                    f"{partition.number} of topic {quoted(partition.topic)}",
-                    hint="read it without a group, or use a topic whose replication_factor is the number of nodes",
-                    what="groups",
-                    topic=partition.topic,
-                    partition=partition.number,
-                )
-
-
 async def _join(call: ApiCall, body: JoinRequest, *, confirms: bool) -> JoinResponse:
     defaults, name = call.app.groups, call.parameters["group"]
     for topic in body.topics:
         call.access.require("read", "topic", topic)
-    _refuse_without_replicas(call, body.topics)
+    await call.learn_ends(*body.topics)
     check_dead_letter_topic(call, delivery_changes(body, nulls=False))
     session = defaults.session_timeout if body.session_timeout is None else float(body.session_timeout)
     options = JoinOptions(

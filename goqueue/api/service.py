@@ -55,6 +55,7 @@ from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.journal_follower import JournalFollower
 from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
+from goqueue.runtime.cluster.remote_partitions import RemotePartitions
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.history_sampler import HistorySampler
@@ -128,6 +129,7 @@ class BrokerService:
         self._audit_file: AuditFile | None = None
         self._tasks = OwnedTasks("a part of the node in the cluster", self.runtime.on_failure.emit)
         self._coordinators: LeaderShards | None = None
+        self._remotes: RemotePartitions | None = None
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
 
@@ -177,6 +179,7 @@ class BrokerService:
                 follower = self.context.keys = JournalFollower(security.journal, self._tasks, security.on_change.emit)
                 member.on_state.subscribe(lambda _: follower.look())
                 self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
+                self._remotes = RemotePartitions(member, self.runtime)
                 coordinators = self._coordinators = LeaderShards(groups, self._tasks)
                 member.on_state.subscribe(lambda _: coordinators.look())
             self._tasks.run(self._tell_version(member))
@@ -207,6 +210,8 @@ class BrokerService:
         await self._tasks.stop()
         if self._coordinators is not None:
             self._coordinators.stop()
+        if self._remotes is not None:
+            await self._remotes.stop()
         if self.context.keys is not None:
             self.context.keys.stop()
         if self.context.cluster is not None:

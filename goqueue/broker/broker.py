@@ -23,6 +23,7 @@ from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producer_checkpoint import note_tear
+from goqueue.broker.core.remote_partition import RemotePartition
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.core.upkeep import RetentionClock, read_clock_doubt
 from goqueue.broker.core.work import Callback, Work, no_work, run_work
@@ -324,10 +325,10 @@ class Broker:
         """Open a partition, creating its log where it is missing."""
         name = log_name(topic, number)
         if is_here:
-            log = self._log_named(name, settings)
+            partition = Partition(topic, number, self._log_named(name, settings))
         else:
             log = AbsentLog(name, self._store.resources, self.settings_of(settings))
-        partition = Partition(topic, number, log)
+            partition = RemotePartition(topic, number, log)
         self.on_partition_opened.emit(partition)
         return partition
 

@@ -1,8 +1,11 @@
 """The messages of nodes on their connection, besides those of Raft."""
 
+from typing import Any, ClassVar
+
 import msgspec
 from msgspec import Struct
 
+from goqueue.broker.core.remote_partition import PartitionPositions
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
 from goqueue.cluster.messages import NodeIdentity, RaftMessage
 from goqueue.cluster.partitions import PartitionId
@@ -140,6 +143,41 @@ class GroupsListed(Struct, frozen=True, array_like=True, tag="groups_listed"):
     """JSON, as the list of groups answers clients."""
 
 
+class AskPartition(Struct, frozen=True, array_like=True, tag="ask_partition"):
+    """Asks the leader of a partition for what a node without a replica needs of it."""
+
+    needed_level: ClassVar[int] = 2
+    number: int
+    log: PartitionId
+    question: str
+    arguments: tuple[Any, ...]
+
+
+class PartitionAnswered(Struct, frozen=True, array_like=True, tag="partition_answered"):
+    needed_level: ClassVar[int] = 2
+    number: int
+    positions: PartitionPositions | None
+    """None if the receiver of the question does not lead the partition."""
+    answer: Any
+    refusal: Refusal | None = None
+
+
+class FollowPartition(Struct, frozen=True, array_like=True, tag="follow_partition"):
+    """Asks the leader of a partition to tell its positions once, when they are others than these."""
+
+    needed_level: ClassVar[int] = 2
+    log: PartitionId
+    known: PartitionPositions | None
+
+
+class PartitionMoved(Struct, frozen=True, array_like=True, tag="partition_moved"):
+    """The answer: these are the positions now."""
+
+    needed_level: ClassVar[int] = 2
+    log: PartitionId
+    positions: PartitionPositions
+
+
 PeerMessage = (
     Hello
     | Formed
@@ -157,6 +195,10 @@ PeerMessage = (
     | CopiesStored
     | ListGroups
     | GroupsListed
+    | AskPartition
+    | PartitionAnswered
+    | FollowPartition
+    | PartitionMoved
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage

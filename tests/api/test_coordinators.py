@@ -154,16 +154,5 @@ def test_group_is_not_opened_before_the_leader_has_settled(node: Node) -> None:
     until(node.url, lambda: Member(node.url).ask("GET", "").code == "group_not_found")
 
 
-def test_group_reads_no_topic_of_which_its_coordinator_has_no_replica(node: Node) -> None:
-    partition = node.broker.daemon.runtime.broker.topics["orders"].partition(0)
-    partition.leadership = Leadership("orders", 0, "n1")
-    partition.leadership.replicas = ("n2", "n3")
-    refused = Member(node.url).ask("POST", "/join", {"topics": ["orders"]})
-    assert (refused.status, refused.code) == (503, "not_in_cluster")
-    assert "this node has none of partition 0 of topic 'orders'" in refused.json["error"]
-    partition.leadership.replicas = ()
-    Member(node.url).join()  # where the replicas are is not known yet
-
-
 def lease_of(message: dict[str, Any]) -> str:
     return str(message["receipt_handle"]).rpartition(":")[2]

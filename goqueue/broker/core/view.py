@@ -18,6 +18,7 @@ from typing import Literal
 
 from goqueue.broker.core.aborted_index import has_message
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.remote_partition import RemotePartition
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.core.work import Work
 from goqueue.errors import OffsetOutOfRange
@@ -120,7 +121,7 @@ def measure_backlog(view: PartitionView, first: int, settled: Iterable[OffsetSpa
     spans = _left(max(first, view.earliest), view.end, settled)
     if not spans:
         return Backlog(0, None)
-    tally = yield from _tally(view, spans, is_dated=True)
+    tally = yield from tally_spans(view, spans, is_dated=True)
     return Backlog(tally.messages, tally.first_ns)
 
 
@@ -128,14 +129,19 @@ def count_between(view: PartitionView, first: int, end: int) -> Work[int]:
     first, end = max(first, view.earliest), min(end, view.end)
     if first >= end:
         return 0
-    tally = yield from _tally(view, [(first, end)], is_dated=False)
+    tally = yield from tally_spans(view, [(first, end)], is_dated=False)
     return tally.messages
 
 
 def count_messages(topic: Topic) -> Work[int]:
-    """Count the messages that readers see: without control records, aborted messages and those that were removed."""
+    """Count the messages that readers see: without control records, aborted messages and those that were removed.
+
+    In a cluster, in the partitions that have a replica here.
+    """
     total = 0
     for partition in topic.partitions:
+        if isinstance(partition, RemotePartition):
+            continue
         total += yield from count_between(PartitionView(partition), partition.earliest, partition.last_stable)
     return total
 
@@ -153,8 +159,10 @@ def _left(first: int, end: int, settled: Iterable[OffsetSpan]) -> list[OffsetSpa
     return spans
 
 
-def _tally(view: PartitionView, spans: Sequence[OffsetSpan], *, is_dated: bool) -> Work[MessageCount]:
+def tally_spans(view: PartitionView, spans: Sequence[OffsetSpan], *, is_dated: bool) -> Work[MessageCount]:
     """Count segment by segment. Segments may be replaced while a job runs, so each is looked up again."""
+    if isinstance(view.partition, RemotePartition):
+        return (yield from view.partition.tally(is_committed=view.is_committed, spans=spans, is_dated=is_dated))
     log = view.partition.log
     tally, offset = MessageCount(0, None), 0
     while (place := _next_place(view, spans, offset)) is not None:

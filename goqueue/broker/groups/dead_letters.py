@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from goqueue.broker.core.copies import Copy
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.ranges import RangeMap
+from goqueue.broker.core.remote_partition import refreshed
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.groups.cursor import Cursor
@@ -37,7 +38,7 @@ from goqueue.broker.groups.records import (
 from goqueue.broker.groups.state import split_snapshot
 from goqueue.broker.groups.store import GroupRules, GroupServices
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import GoQueueError, OffsetOutOfRange, TopicExists
+from goqueue.errors import GoQueueError, LeaderUnavailable, OffsetOutOfRange, TopicExists
 from goqueue.events import Signal
 from goqueue.limits import DEAD_LETTERS_AT_ONCE, READ_BYTES_MAX, REASON_CHARACTERS_MAX, VALUE_BYTES_MAX
 from goqueue.storage import frame
@@ -328,8 +329,13 @@ def _read_message(source: Topic | None, number: int, offset: int) -> Work[frame.
     """Return None when retention or compaction has removed the message."""
     if source is None:
         return None
+    partition = source.partition(number)
+    if offset >= partition.high_watermark:
+        yield from refreshed(partition)
+    if offset >= partition.high_watermark and partition.leadership is not None:
+        raise LeaderUnavailable(f"partition {number} of topic {source.name} has not come to offset {offset} here yet")
     try:
-        read = yield from source.partition(number).read_uncommitted(offset, 1, skip_damage=True)
+        read = yield from partition.read_uncommitted(offset, 1, skip_damage=True)
     except OffsetOutOfRange:
         return None
     message = frame.decode(read.buffers[0]) if read.buffers else None

@@ -5,6 +5,7 @@ from math import exp
 
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.remote_partition import refreshed
 from goqueue.broker.core.view import Backlog, PartitionView, count_between, measure_backlog
 from goqueue.broker.core.work import Work
 from goqueue.broker.groups.cursor import Cursor
@@ -13,6 +14,7 @@ from goqueue.broker.groups.records import CursorKey
 from goqueue.broker.groups.split_gate import Obstacle, SplitGate
 from goqueue.broker.groups.store import GroupDirectory, GroupRules, GroupServices
 from goqueue.clock import NANOSECONDS
+from goqueue.errors import LeaderUnavailable
 from goqueue.limits import GROUP_BEHIND_RATIO, OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
 from goqueue.storage.lanes import LANES
@@ -169,10 +171,14 @@ class LagReader(GroupRules):
             return None
         partition, now_ns = topic.partition(ref.partition), self._clock.now_ns()
         view = PartitionView(partition, self._store.isolation(name))
-        backlog = yield from group_backlog(cursor, view)
         known = {} if incoming is None else incoming
-        if ref not in known:
-            known[ref] = yield from _publish_rate(view, now_ns)
+        try:
+            yield from refreshed(partition)
+            backlog = yield from group_backlog(cursor, view)
+            if ref not in known:
+                known[ref] = yield from _publish_rate(view, now_ns)
+        except LeaderUnavailable:  # it is at other nodes, and none can be asked: by the positions that are known
+            backlog, known[ref] = Backlog(max(0, view.end - cursor.floor), None), 0.0
         seconds = 0.0 if backlog.oldest_ns is None else max(0.0, (now_ns - backlog.oldest_ns) / NANOSECONDS)
         meter = self._meters.get((name, ref))
         obstacle = self._gate.obstacle(name, ref)

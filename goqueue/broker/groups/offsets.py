@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.remote_partition import refreshed
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.core.view import PartitionView
 from goqueue.broker.core.work import Promise, Work
@@ -156,6 +157,7 @@ class CommittedOffsets(GroupRules):
         return resets
 
     def _target(self, name: str, options: ResetOptions, partition: Partition, before: int | None) -> Work[int]:
+        yield from refreshed(partition)
         earliest, latest = partition.earliest, PartitionView(partition, self._store.isolation(name)).end
         match options.to:
             case "earliest":

@@ -18,7 +18,7 @@ from goqueue.broker.groups.lane_polling import LanePolling
 from goqueue.broker.groups.poll import Poll, PollOptions, PollResult, PollServices
 from goqueue.broker.groups.records import CursorKey, Group, Range, RetryState
 from goqueue.broker.groups.sessions import MemberSession
-from goqueue.errors import GoQueueError, LogClosed, PartitionNotFound, TopicNotFound
+from goqueue.errors import GoQueueError, LeaderUnavailable, LogClosed, PartitionNotFound, TopicNotFound
 from goqueue.limits import CURSOR_RANGES_MAX, OFFSET_MAX
 
 
@@ -134,6 +134,8 @@ class Polling:
         try:
             yield from self._lease_at(poll, ref)
         except (TopicNotFound, PartitionNotFound, LogClosed):  # a rebalance follows that revokes it
+            pass
+        except LeaderUnavailable:  # of a partition that is read at another node: it wakes the polls when it is there
             pass
         except GoQueueError as error:  # the other partitions may have messages
             poll.failure = error

@@ -177,6 +177,11 @@ class Redriver(GroupRules):
             check_committable_offset(PartitionRef(source.name, number), offset, source.partition(number))
         return DeadLetterReader(self._store, source, criteria, start)
 
+    def topic_of_letters(self, name: str, group: str | None = None) -> str | None:
+        """Return the name of the topic with the dead letters of a topic, or None if there is none yet."""
+        source, _ = self._source(name, group)
+        return None if source is None else source.name
+
     def _source(self, name: str, group: str | None = None) -> tuple[Topic | None, str | None]:
         """Return the topic with the dead letters of a topic, or None if there is none yet.
 
