@@ -117,6 +117,10 @@ class ClusterChangeRefused(CallerError):
     """The nodes of the cluster cannot be changed as asked now; nothing is changed."""
 
 
+class ReassignmentNotFound(CallerError):
+    """The cluster has no reassignment of this number, or has forgotten it."""
+
+
 class ElectionRefused(CallerError):
     """The partition cannot get the leader that was asked for."""
 

@@ -124,6 +124,7 @@ class Broker:
         self.scaler = TopicScaler(self, self._catalog, self._journal)
         self.maker = TopicMaker(self, self._store, self._catalog, self._journal)
         self._finish_deletions()
+        self._finish_moves()
         self._expect_noted_ends()
         for record in self._catalog.topics.values():
             topic = self.attach(record.name)
@@ -285,6 +286,14 @@ class Broker:
         for name in self._catalog.deleted & self._topics_with_files():
             self._store.delete(name)
 
+    def _finish_moves(self) -> None:
+        """Delete logs whose replicas have moved to other nodes, where a crash came between the record and that."""
+        for topic in self._catalog.topics.values():
+            if topic.replicas_here is not None:
+                left = {log_name(topic.name, one) for one in range(topic.partitions)} & self._store.logs.keys()
+                for name in left - {log_name(topic.name, one) for one in topic.replicas_here}:
+                    self._store.delete(name)
+
     def _topics_with_files(self) -> set[str]:
         return {name.partition("/")[0] for name in (*self._store.logs, *self._store.unopened)}
 
@@ -331,6 +340,10 @@ class Broker:
             partition = RemotePartition(topic, number, log)
         self.on_partition_opened.emit(partition)
         return partition
+
+    def is_absent(self, partition: Partition) -> bool:
+        """Return whether only other nodes have a log of this partition."""
+        return isinstance(partition.log, AbsentLog)
 
     def _log_named(self, name: str, settings: TopicSettings) -> Log:
         log_settings = self.settings_of(settings)

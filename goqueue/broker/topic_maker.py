@@ -33,6 +33,8 @@ class OpenBroker(Protocol):
 
     def open_partition(self, topic: str, number: int, settings: TopicSettings, *, is_here: bool) -> Partition: ...
 
+    def is_absent(self, partition: Partition) -> bool: ...
+
     def settings_of(self, settings: TopicSettings) -> LogSettings: ...
 
     def note_ends(self, names: Iterable[str]) -> None: ...
@@ -161,8 +163,9 @@ class TopicMaker:
             "settings": decided.settings,
             "splits": decided.splits,
             "replicas_here": here,
+            "ends": {log: end for log, end in known.ends.items() if _is_here(int(log.partition("/")[0]), here)},
         }
-        if fields == {name: getattr(known, name) for name in fields}:
+        if fields == {name: getattr(known, name) for name in fields} and not self._moved(topic, here):
             told(topic)
             return
 
@@ -179,6 +182,22 @@ class TopicMaker:
 
         self._journal.record([TopicAltered(**(asdict(known) | fields))], settled)
 
+    def _moved(self, topic: Topic, here: tuple[int, ...] | None) -> list[Partition]:
+        """Return the partitions whose logs are to come to this node, or to leave it."""
+        return [one for one in topic.partitions if self._broker.is_absent(one) == _is_here(one.number, here)]
+
+    def _move(self, topic: Topic, partition: Partition, settings: TopicSettings) -> None:
+        """Make the log of a partition whose replica comes to this node, or delete that of one that has left.
+
+        The controller's record of that is committed.
+        """
+        name, number, comes = topic.name, partition.number, self._broker.is_absent(partition)
+        topic.replace(self._broker.open_partition(name, number, settings, is_here=comes))
+        if not comes:
+            self._broker.delay_scheduler.forget(partition)
+            self._store.delete(partition.log.name)
+        partition.wake()
+
     def _switch(self, topic: Topic, decided: TopicCreated, here: tuple[int, ...] | None) -> Topic | GoQueueError:
         """Use the settings, open the added partitions, and place keys by their new number, in one turn."""
         for partition in topic.partitions:
@@ -186,10 +205,10 @@ class TopicMaker:
         self._adopt(topic, decided.settings)
         numbers = range(len(topic.partitions), decided.partitions)
         try:
+            for partition in self._moved(topic, here):
+                self._move(topic, partition, decided.settings)
             added = [
-                self._broker.open_partition(
-                    topic.name, number, decided.settings, is_here=here is None or number in here
-                )
+                self._broker.open_partition(topic.name, number, decided.settings, is_here=_is_here(number, here))
                 for number in numbers
             ]
         except GoQueueError as failure:
@@ -199,3 +218,7 @@ class TopicMaker:
         self._broker.note_ends([topic.name])
         self._broker.groups.topic_changed(topic.name)
         return topic
+
+
+def _is_here(number: int, here: tuple[int, ...] | None) -> bool:
+    return here is None or number in here

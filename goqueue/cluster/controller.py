@@ -18,14 +18,19 @@ from goqueue.broker.core.topic import TopicSettings, TopicSpec
 from goqueue.cluster.controller_requests import (
     AdoptTopics,
     AlterTopic,
+    CancelReassignment,
+    ChangeReassignment,
     ControllerRequest,
     CreateTopic,
     DecideSplits,
     DeleteTopic,
+    DrainNode,
     ElectLeader,
     ScaleTopic,
+    StartReassignment,
     StopNode,
 )
+from goqueue.cluster.draining import drain
 from goqueue.cluster.elections import (
     Verdict,
     adopt,
@@ -36,7 +41,7 @@ from goqueue.cluster.elections import (
     remove_replica,
     restart_replica,
 )
-from goqueue.cluster.feature_levels import needed_level, next_level
+from goqueue.cluster.feature_levels import next_level
 from goqueue.cluster.metadata import (
     CatalogChanged,
     ClusterRecord,
@@ -48,9 +53,11 @@ from goqueue.cluster.metadata import (
     NodeUnfenced,
     PartitionsChanged,
     as_decided,
+    in_pieces,
 )
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.placement import NodePlaces
+from goqueue.cluster.reassigner import Reassigner
 from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
 from goqueue.errors import (
     ClusterChangeRefused,
@@ -61,7 +68,6 @@ from goqueue.errors import (
     RequestInvalid,
     TopicNotFound,
 )
-from goqueue.limits import CLUSTER_CHANGES_AT_ONCE
 from goqueue.quantities import quoted
 
 Records = list[ClusterRecord]
@@ -88,6 +94,7 @@ class Controller:
         self._settings = settings
         self._offered: set[str] = set()
         """The nodes that have offered their topics to this controller."""
+        self.moves = Reassigner(state, self.is_up, lambda topic, nodes: self._min_isr(topic.settings, nodes))
         self._last_id = max((*state.deleted, *(topic.created_ns for topic in state.topics.values())), default=0)
 
     def is_up(self, node: str) -> bool:
@@ -98,7 +105,7 @@ class Controller:
         if isinstance(request, CreateTopic):
             return self.create_topic(request, now_ns)
         decisions: dict[type, Callable[[Any], Records]] = {
-            AlterTopic: self.alter_topic,
+            AlterTopic: lambda asked: self.alter_topic(asked, now_ns),
             DeleteTopic: self.delete_topic,
             ScaleTopic: self.scale_topic,
             DecideSplits: self.decide_splits,
@@ -108,6 +115,10 @@ class Controller:
             RaiseEpoch: self.raise_epoch,
             ElectLeader: self.elect,
             StopNode: self.stop_node,
+            StartReassignment: lambda asked: self.moves.start(asked, now_ns),
+            ChangeReassignment: self.moves.change,
+            CancelReassignment: lambda asked: self.moves.cancel(asked, now_ns),
+            DrainNode: lambda asked: drain(self.state, asked, self.is_up),
         }
         return decisions[type(request)](request)
 
@@ -119,23 +130,27 @@ class Controller:
         self._last_id = topic.created_ns
         return [CatalogChanged(topic), *self._placed(topic, range(topic.partitions))]
 
-    def alter_topic(self, request: AlterTopic) -> Records:
+    def alter_topic(self, request: AlterTopic, now_ns: int) -> Records:
         before = self.state.catalog.topic(request.name)
         topic = self.state.catalog.alter_topic(request.name, _typed(request.changes, before.settings))
         if topic.settings.replication_factor != before.settings.replication_factor:
-            raise RequestInvalid(
-                f"topic {quoted(request.name)} keeps the number of replicas that it was created with",
-                hint="create another topic with the replication_factor that you need",
-                problems=[],
-            )
+            return [CatalogChanged(topic), *self._resized(topic, now_ns)]
         if topic.settings.min_isr == before.settings.min_isr:
             return [CatalogChanged(topic)]
         changed = (
             (number, state.next(leader=state.leader, isr=state.isr, elr=state.elr, min_isr=least))
             for number, state in self._partitions_of(topic)
-            if (least := self._min_isr(topic.settings, state.replicas)) != state.min_isr
+            if (least := self._min_isr(topic.settings, state.settled)) != state.min_isr
         )
-        return [*_in_pieces(changed), CatalogChanged(topic)]
+        return [*in_pieces(changed), CatalogChanged(topic)]
+
+    def _resized(self, topic: TopicCreated, now_ns: int) -> Records:
+        """Begin to give the partitions of a topic the number of replicas that it has now."""
+        count = self._replicas_of(topic, len(self.state.nodes))
+        places = self._places()
+        moves = [(log, places.resize(state, count)) for log, state in self._partitions_of(topic)]
+        wanted = tuple((log, nodes) for log, nodes in moves if nodes != self.state.partitions[log].replicas)
+        return self.moves.start(StartReassignment(wanted), now_ns) if wanted else []
 
     def delete_topic(self, request: DeleteTopic) -> Records:
         return [CatalogChanged(self.state.catalog.delete_topic(request.name))]
@@ -176,7 +191,7 @@ class Controller:
             here = numbers if topic.replicas_here is None else topic.replicas_here
             states = (adopt(request.node, has_log=one in here) for one in numbers)
             changes = [(PartitionId(topic.created_ns, one), state) for one, state in zip(numbers, states, strict=True)]
-            records += [CatalogChanged(as_decided(topic)), *_in_pieces(changes)]
+            records += [CatalogChanged(as_decided(topic)), *in_pieces(changes)]
         return records
 
     def _refuse_before_owner(self, node: str) -> None:
@@ -198,7 +213,7 @@ class Controller:
         for topic in self.state.topics.values():
             missing = [one for one in range(topic.partitions) if PartitionId(topic.created_ns, one) not in known]
             records += self._placed(topic, missing)
-        return [*records, *_in_pieces(self._changes(lambda _, state: find_leader(state, self.is_up)))]
+        return [*records, *in_pieces(self._changes(lambda _, state: find_leader(state, self.is_up)))]
 
     def _placed_internal(self, topic: TopicCreated, others: Iterable[PartitionState]) -> Records:
         """Place a topic that each node has. What one node has in it already is kept; what more nodes have, is not.
@@ -224,21 +239,29 @@ class Controller:
         wanted = list(numbers)
         if not wanted:
             return []
-        nodes = {node: found for node, found in self.state.nodes.items() if node not in without}
-        up = frozenset(node for node in nodes if self.is_up(node))
-        places = NodePlaces({node: registered.rack for node, (registered, _) in nodes.items()}, up)
-        places.count((*self.state.partitions.values(), *others))
-        count = min(topic.settings.replication_factor or self._settings.replication_factor, len(nodes))
+        places = self._places(without, others)
+        count = self._replicas_of(topic, len(places.racks))
         changes: list[_Change] = []
         for number in wanted:
             replicas = places.place(count)
             if owner:
                 replicas = (owner, *[one for one in replicas if one != owner][: count - 1])
-            isr = (owner,) if owner else tuple(one for one in replicas if one in up)  # the others have to follow first
-            leader = isr[0] if isr and isr[0] in up else ""
+            up = tuple(one for one in replicas if self.is_up(one))
+            isr = (owner,) if owner else up  # the others have to follow first
+            leader = next((one for one in isr if one in up), "")
             least = self._min_isr(topic.settings, replicas)
             changes.append((PartitionId(topic.created_ns, number), PartitionState(replicas, leader, 1, 1, isr, least)))
-        return list(_in_pieces(changes))
+        return list(in_pieces(changes))
+
+    def _replicas_of(self, topic: TopicCreated, nodes: int) -> int:
+        return min(topic.settings.replication_factor or self._settings.replication_factor, nodes)
+
+    def _places(self, without: Sequence[str] = (), others: Iterable[PartitionState] = ()) -> NodePlaces:
+        nodes = {node: found for node, (found, _) in self.state.nodes.items() if node not in without}
+        up = frozenset(node for node in nodes if self.is_up(node) and node not in self.state.draining)
+        places = NodePlaces({node: registered.rack for node, registered in nodes.items()}, up)
+        places.count((*self.state.partitions.values(), *others))
+        return places
 
     def _min_isr(self, settings: TopicSettings, replicas: tuple[str, ...]) -> int:
         return min(settings.min_isr or self._settings.min_isr, len(replicas))
@@ -309,15 +332,17 @@ class Controller:
         return [PartitionsChanged(((request.log, lead_unclean(state, node)),))]
 
     def return_leaders(self, is_settled: Callable[[str], bool], count_max: int) -> Records:
-        """Give partitions back to their preferred leaders, where these are in sync and settled."""
+        """Give partitions back to their preferred leaders, where these are in sync and settled, unless they move."""
         changes: list[_Change] = []
         for partition, state in self.state.partitions.items():
             first = state.replicas[0]
+            if state.is_moving or first in self.state.draining:
+                continue
             if state.leader not in ("", first) and first in state.isr and self.is_up(first) and is_settled(first):
                 changes.append((partition, lead_with(state, first)))
                 if len(changes) == count_max:
                     break
-        return list(_in_pieces(changes))
+        return list(in_pieces(changes))
 
     def _partition(self, partition: PartitionId) -> PartitionState:
         try:
@@ -352,7 +377,7 @@ class Controller:
                 state, node, verdict(partition), lambda one: one == node or self.is_up(one)
             )
         )
-        return [*_in_pieces(changes), record, *self._raised_level(record)]
+        return [*in_pieces(changes), record, *self._raised_level(record)]
 
     def _raised_level(self, joining: NodeRegistered | None = None) -> Records:
         """Return the next feature level once all voters are registered and all nodes know it."""
@@ -362,15 +387,6 @@ class Controller:
         level = next_level(self.state.feature_level, (voter.node for voter in self.state.voters), levels)
         return [FeatureLevelRaised(level)] if level > self.state.feature_level else []
 
-    def refuse_later(self, records: Records) -> None:
-        """Raise ClusterChangeRefused if a record is of a later level than that of the cluster."""
-        level = self.state.feature_level
-        for record in records:
-            if isinstance(record, FeatureLevelRaised):
-                level = record.level
-            elif (needed := needed_level(record)) > level:
-                raise too_early(self.state, needed)
-
     def fence(self, node: str, *, is_stopping: bool = False) -> Records:
         """Take everything from a node that is gone or silent, or that stops."""
         found = self.state.nodes.get(node)
@@ -378,7 +394,7 @@ class Controller:
         if found is None or (fenced is not None and fenced.is_stopping >= is_stopping):
             return []
         changes = self._changes(lambda _, state: remove_replica(state, node, self.is_up))
-        return [*_in_pieces(changes), NodeFenced(node, found[1], is_stopping)]
+        return [*in_pieces(changes), NodeFenced(node, found[1], is_stopping)]
 
     def stop_node(self, request: StopNode) -> Records:
         found = self.state.nodes.get(request.node)
@@ -396,7 +412,7 @@ class Controller:
                 find_leader(state, lambda one: one == node or self.is_up(one)) if node in state.elr else None
             )
         )
-        return [NodeUnfenced(node, fenced.broker_epoch), *_in_pieces(changes)]
+        return [NodeUnfenced(node, fenced.broker_epoch), *in_pieces(changes)]
 
     def remove(self, node: str, now_ns: int) -> Records:
         """Take a node out of the list."""
@@ -409,27 +425,8 @@ class Controller:
                 yield partition, following
 
 
-def too_early(state: ClusterState, needed: int) -> ClusterChangeRefused:
-    """Return the refusal of what needs a later feature level."""
-    old = sorted(
-        f"{node} (version {one.version})" for node, (one, _) in state.nodes.items() if one.feature_level < needed
-    )
-    what = f"not yet with {', '.join(old)}" if old else "not before all voters are registered"
-    return ClusterChangeRefused(
-        f"this needs feature level {needed} of the cluster, which is at {state.feature_level}: {what}",
-        hint="start these nodes with the version of the others first",
-        retry_after=1,
-    )
-
-
 def _states_in(records: Records) -> list[PartitionState]:
     return [state for record in records if isinstance(record, PartitionsChanged) for _, state in record.changes]
-
-
-def _in_pieces(changes: Iterable[_Change]) -> Iterator[PartitionsChanged]:
-    found = list(changes)
-    for first in range(0, len(found), CLUSTER_CHANGES_AT_ONCE):
-        yield PartitionsChanged(tuple(found[first : first + CLUSTER_CHANGES_AT_ONCE]))
 
 
 def _typed(changes: dict[str, Any], before: TopicSettings) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Requests of nodes to the controller, and what it answers. They travel as messages between nodes."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -9,6 +9,7 @@ from goqueue.broker.core.splits import Split
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
+from goqueue.limits import CLUSTER_MOVES_AT_ONCE
 
 
 class CreateTopic(Struct, frozen=True, array_like=True, tag="create_topic"):
@@ -82,6 +83,42 @@ class RemoveNode(Struct, frozen=True, array_like=True, tag="remove_node"):
     node: str
 
 
+class StartReassignment(Struct, frozen=True, array_like=True, tag="start_reassignment"):
+    """An operator moves partitions to other nodes."""
+
+    needed_level: ClassVar[int] = 2
+
+    moves: tuple[tuple[PartitionId, tuple[str, ...]], ...]
+    """The replicas that each partition shall have, the preferred leader first."""
+    throttle: int = 0
+    at_once: int = CLUSTER_MOVES_AT_ONCE
+
+
+class ChangeReassignment(Struct, frozen=True, array_like=True, tag="change_reassignment"):
+    """An operator changes the speed of a reassignment, pauses or resumes it. None: as before."""
+
+    needed_level: ClassVar[int] = 2
+
+    number: int
+    throttle: int | None = None
+    is_paused: bool | None = None
+
+
+class CancelReassignment(Struct, frozen=True, array_like=True, tag="cancel_reassignment"):
+    needed_level: ClassVar[int] = 2
+
+    number: int
+
+
+class DrainNode(Struct, frozen=True, array_like=True, tag="drain_node"):
+    """Others lead what a node leads, and it gets no new replicas; or that is taken back."""
+
+    needed_level: ClassVar[int] = 2
+
+    node: str
+    is_draining: bool
+
+
 OperatorRequest = HandOver | ReplaceVoter | RemoveNode
 """They concern the nodes alone, so they need no topics."""
 ControllerRequest = (
@@ -96,6 +133,10 @@ ControllerRequest = (
     | RaiseEpoch
     | ElectLeader
     | StopNode
+    | StartReassignment
+    | ChangeReassignment
+    | CancelReassignment
+    | DrainNode
     | OperatorRequest
 )
 
@@ -106,3 +147,5 @@ class ControllerAnswer(Struct, frozen=True, array_like=True):
     version: int
     topic_id: int = 0
     """Of a topic that was created or changed."""
+    reassignment: int = 0
+    """The number of one that was started."""

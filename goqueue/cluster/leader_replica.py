@@ -115,6 +115,8 @@ class LeaderReplica:
     _asked: IsrChange | None = field(init=False, default=None)
     _asked_ns: int = field(init=False, default=0)
     _attempts: int = field(init=False, default=0)
+    _strangers: dict[str, OpenReplica] = field(init=False, default_factory=dict)
+    """What nodes asked that have a replica by a later record than this node knows."""
     _was_refused: bool = field(init=False, default=False)
     """Whether the last request was refused: the next one waits a while."""
 
@@ -126,6 +128,8 @@ class LeaderReplica:
     def _meet_replicas(self) -> None:
         others = [node for node in self.state.replicas if node != self.me]
         self.followers = {node: self.followers.get(node) or FollowerCursor() for node in others}
+        for node in self._strangers.keys() & self.followers.keys():
+            self.open(node, self._strangers.pop(node))
 
     # --- the log here ---
 
@@ -175,7 +179,10 @@ class LeaderReplica:
         follower = self.followers.get(node)
         if asked.leader_epoch < self.epoch:
             self.effects.append(Tell(node, ReplicaFenced(self.log, self.epoch)))
-        if asked.leader_epoch != self.epoch or follower is None or self.has_resigned:
+        if asked.leader_epoch != self.epoch or self.has_resigned:
+            return
+        if follower is None:
+            self._strangers[node] = asked
             return
         follower.is_open, index = False, self.index
         common = index.common_end(asked.last_epoch)
@@ -206,6 +213,7 @@ class LeaderReplica:
 
     def disconnected(self, node: str) -> None:
         """The connection with the node has ended. What it has confirmed, it has."""
+        self._strangers.pop(node, None)
         follower = self.followers.get(node)
         if follower is not None:
             follower.is_open, follower.steady_since_ns = False, -1

@@ -1,14 +1,24 @@
 """The records of the replicated log, and the state that they make: the same on all nodes up to the same offset."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from goqueue.broker.core.catalog import Catalog, TopicAltered, TopicCreated, TopicDeleted
 from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.reassignment_records import (
+    NodeDraining,
+    Reassignment,
+    ReassignmentChanged,
+    ReassignmentEnded,
+    ReassignmentStarted,
+)
 from goqueue.errors import ClusterRecordUnknown
+from goqueue.limits import CLUSTER_CHANGES_AT_ONCE, CLUSTER_REASSIGNMENTS_KEPT
 from goqueue.storage import frame
 
 
@@ -93,6 +103,17 @@ class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions_changed", t
 
     changes: tuple[tuple[PartitionId, PartitionState], ...]
 
+    @property
+    def needed_level(self) -> int:
+        return max((state.needed_level for _, state in self.changes), default=0)
+
+
+def in_pieces(changes: Iterable[tuple[PartitionId, PartitionState]]) -> Iterator[PartitionsChanged]:
+    """Yield records with some hundred changes each."""
+    found = list(changes)
+    for first in range(0, len(found), CLUSTER_CHANGES_AT_ONCE):
+        yield PartitionsChanged(tuple(found[first : first + CLUSTER_CHANGES_AT_ONCE]))
+
 
 ClusterRecord = (
     ClusterCreated
@@ -104,6 +125,10 @@ ClusterRecord = (
     | FeatureLevelRaised
     | CatalogChanged
     | PartitionsChanged
+    | ReassignmentStarted
+    | ReassignmentChanged
+    | ReassignmentEnded
+    | NodeDraining
 )
 _decoder: msgspec.json.Decoder[ClusterRecord] = msgspec.json.Decoder(ClusterRecord)
 
@@ -115,12 +140,14 @@ def encode_cluster_record(record: ClusterRecord) -> bytes:
 
 def _key(record: ClusterRecord) -> str:
     match record:
-        case NodeRegistered() | NodeLeft() | NodeFenced() | NodeUnfenced():
+        case NodeRegistered() | NodeLeft() | NodeFenced() | NodeUnfenced() | NodeDraining():
             return f"node/{record.node}"
         case CatalogChanged():
             return "catalog"
         case PartitionsChanged():
             return "partitions"
+        case ReassignmentStarted() | ReassignmentChanged() | ReassignmentEnded():
+            return "reassignment"
     return "cluster"
 
 
@@ -148,6 +175,11 @@ class ClusterState:
         self.nodes: dict[str, tuple[NodeRegistered, int]] = {}
         """The registration of each node, with its broker epoch."""
         self.fenced: dict[str, NodeFenced] = {}
+        self.draining: set[str] = set()
+        self.reassignments: dict[int, Reassignment] = {}
+        """Those under way, and the latest that have ended, in their order."""
+        self.names: dict[int, str] = {}
+        """The names of topics that exist, by their ids."""
         self.feature_level = 0
         self.catalog = Catalog()
         self.deleted: set[int] = set()
@@ -168,6 +200,11 @@ class ClusterState:
         other = ClusterState()
         other.cluster_id, other.voters, other.feature_level = self.cluster_id, self.voters, self.feature_level
         other.nodes, other.fenced = dict(self.nodes), dict(self.fenced)
+        other.draining, other.reassignments, other.names = (
+            set(self.draining),
+            dict(self.reassignments),
+            dict(self.names),
+        )
         other.deleted, other.partitions = set(self.deleted), dict(self.partitions)
         other.catalog.nodes = self.catalog.nodes
         for record in self.catalog.records():
@@ -190,26 +227,45 @@ class ClusterState:
                 self.cluster_id, self.voters = record.cluster_id, record.voters
             case VotersChanged():
                 self.voters = record.voters
-            case NodeRegistered():
-                self.nodes[record.node] = record, offset
-                self.fenced.pop(record.node, None)
-                self.catalog.nodes = max(1, len(self.nodes))
-            case NodeLeft():
-                self.nodes.pop(record.node, None)
-                self.catalog.nodes = max(1, len(self.nodes))
-                self.fenced.pop(record.node, None)
-            case NodeFenced():
-                self.fenced[record.node] = record
-            case NodeUnfenced():
-                self.fenced.pop(record.node, None)
             case FeatureLevelRaised():
                 self.feature_level = record.level
             case CatalogChanged():
                 self._apply_catalog(record.change)
             case PartitionsChanged():
                 self._count(record)
-                self.partitions.update(record.changes)
-                self._changed.update(number for number, _ in record.changes)
+                self._apply_partitions(record)
+            case ReassignmentStarted() | ReassignmentChanged() | ReassignmentEnded():
+                self._apply_reassignment(record)
+            case _:
+                self._apply_node(record, offset)
+
+    def _apply_node(
+        self, record: NodeRegistered | NodeLeft | NodeFenced | NodeUnfenced | NodeDraining, offset: int
+    ) -> None:
+        match record:
+            case NodeRegistered():
+                self.nodes[record.node] = record, offset
+                self.fenced.pop(record.node, None)
+                self.catalog.nodes = max(1, len(self.nodes))
+            case NodeLeft():
+                self.nodes.pop(record.node, None)
+                self.draining.discard(record.node)
+                self.catalog.nodes = max(1, len(self.nodes))
+                self.fenced.pop(record.node, None)
+            case NodeFenced():
+                self.fenced[record.node] = record
+            case NodeUnfenced():
+                self.fenced.pop(record.node, None)
+            case NodeDraining():
+                (self.draining.add if record.is_draining else self.draining.discard)(record.node)
+
+    def _apply_partitions(self, record: PartitionsChanged) -> None:
+        for number, state in record.changes:
+            before = self.partitions.get(number)
+            if (before is None or before.replicas != state.replicas) and number.topic_id in self.names:
+                self._changed_topics.add(self.names[number.topic_id])
+        self.partitions.update(record.changes)
+        self._changed.update(number for number, _ in record.changes)
 
     def _count(self, record: PartitionsChanged) -> None:
         for number, state in record.changes:
@@ -220,14 +276,32 @@ class ClusterState:
                 self.counts["leader_elections"] += state.leader_epoch > before.leader_epoch and bool(state.leader)
                 self.counts["unclean_elections"] += state.unclean_epoch > before.unclean_epoch
 
+    def _apply_reassignment(self, record: ReassignmentStarted | ReassignmentChanged | ReassignmentEnded) -> None:
+        known = self.reassignments
+        match record:
+            case ReassignmentStarted():
+                known[record.reassignment.number] = record.reassignment
+                ended = [number for number, one in known.items() if one.outcome]
+                for number in ended[:-CLUSTER_REASSIGNMENTS_KEPT]:
+                    del known[number]
+            case ReassignmentChanged():
+                before = known[record.number]
+                known[record.number] = replace(before, throttle=record.throttle, is_paused=record.is_paused)
+            case ReassignmentEnded():
+                before = known[record.number]
+                known[record.number] = replace(before, outcome=record.outcome, ended_ns=record.time_ns)
+
     def _apply_catalog(self, change: TopicRecord) -> None:
         if isinstance(change, TopicDeleted):
             topic = self.topics[change.name]
+            del self.names[topic.created_ns]
             self.deleted.add(topic.created_ns)
             for number in range(topic.partitions):
                 partition = PartitionId(topic.created_ns, number)
                 self.partitions.pop(partition, None)
                 self._changed.add(partition)
+        else:
+            self.names[change.created_ns] = change.name
         self.catalog.apply(change)
         self._changed_topics.add(change.name)
 

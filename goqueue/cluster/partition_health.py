@@ -24,7 +24,7 @@ def count_partitions(states: Iterable[PartitionState]) -> PartitionHealth:
     return PartitionHealth(
         len(found),
         sum(not one.leader for one in found),
-        sum(len(one.isr) < len(one.replicas) for one in found),
+        sum(one.is_under_replicated for one in found),
         sum(len(one.isr) < one.min_isr for one in found),
     )
 

@@ -27,7 +27,7 @@ class PartitionState(Struct, frozen=True, omit_defaults=True):
     """The state of one partition, complete."""
 
     replicas: tuple[str, ...]
-    """Ids of nodes, the preferred leader first."""
+    """Ids of nodes, the preferred leader first. While it moves, those that come and those that go are among them."""
     leader: str
     """Empty while there is none."""
     leader_epoch: int
@@ -42,6 +42,29 @@ class PartitionState(Struct, frozen=True, omit_defaults=True):
     """The latest leader epoch that began with a replica that may lack committed messages; 0 if none did. Only then
     followers cut back what they know to be committed.
     """
+    adding: tuple[str, ...] = ()
+    """Replicas that come: not yet counted on, but for the ISR."""
+    removing: tuple[str, ...] = ()
+    """Replicas that go when all that come are in sync. Until then they are as the others."""
+
+    @property
+    def needed_level(self) -> int:
+        """Return the feature level of this state."""
+        return 2 if self.is_moving else 0
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def settled(self) -> tuple[str, ...]:
+        """Return the replicas without those that come: what the partition has if the move is cancelled."""
+        return tuple(one for one in self.replicas if one not in self.adding)
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Return whether replicas are not in sync that do not just come."""
+        return not set(self.settled) <= set(self.isr)
 
     def next(
         self,

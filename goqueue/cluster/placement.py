@@ -33,6 +33,24 @@ class NodePlaces:
         self.replicas.update(chosen)
         return tuple(chosen)
 
+    def resize(self, state: PartitionState, count: int) -> tuple[str, ...]:
+        """Return the replicas of a partition with another number of them; those that are kept stay in their order."""
+        kept = list(state.replicas)
+        while len(kept) > count:
+            kept.remove(max(kept, key=lambda node: self._cost_to_keep(state, node, kept)))
+        while len(kept) < count:
+            left = [node for node in sorted(self.racks) if node not in kept]
+            kept.append(min(left, key=lambda node: self._cost(node, kept)))
+        self.replicas.subtract(set(state.replicas) - set(kept))
+        self.replicas.update(set(kept) - set(state.replicas))
+        return tuple(kept)
+
+    def _cost_to_keep(self, state: PartitionState, node: str, kept: Sequence[str]) -> tuple[int, ...]:
+        """The node with the most goes first."""
+        others = [one for one in kept if one != node]
+        shared = sum(bool(self.racks[node]) and self.racks[one] == self.racks[node] for one in others)
+        return node not in state.isr, node not in self.up, node != state.leader, shared, self.replicas[node]
+
     def _cost(self, node: str, chosen: Sequence[str]) -> tuple[int, ...]:
         """The node with the least is chosen next."""
         rack = self.racks[node]

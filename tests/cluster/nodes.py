@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
@@ -67,6 +68,7 @@ class RunningCluster:
     """Nodes below one directory."""
 
     def __init__(self, directory: Path, *names: str, session_ms: int = 500, feature_level: int = FEATURE_LEVEL) -> None:
+        self._directory = directory
         ports = dict(zip(names, free_ports(len(names)), strict=True))
         peers = {name: ("127.0.0.1", port) for name, port in ports.items()}
         membership = MembershipSettings(2 * NANOSECONDS, 3 * NANOSECONDS)
@@ -81,6 +83,19 @@ class RunningCluster:
             )
             for name in names
         }  # fmt: skip
+
+    async def grow(self, name: str) -> None:
+        """Start another node, without a vote, and wait until it is registered."""
+        (port,) = free_ports(1)
+        settings = replace(
+            next(iter(self.nodes.values())).settings,
+            node=name,
+            listen=("127.0.0.1", port),
+            client_address=f"http://{name}",
+        )
+        self.nodes[name] = RunningNode(self._directory / name, settings)
+        await self.nodes[name].start()
+        await self.agree(lambda node: name in node.member.log.state.nodes)
 
     def __getitem__(self, name: str) -> RunningNode:
         return self.nodes[name]

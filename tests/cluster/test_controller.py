@@ -9,11 +9,10 @@ from msgspec import convert
 from goqueue.broker.core.catalog import TopicAltered, TopicCreated, TopicDeleted
 from goqueue.broker.core.splits import Split
 from goqueue.broker.core.topic import TopicSettings, TopicSpec
-from goqueue.cluster.controller import Controller, ControllerSettings, Records
+from goqueue.cluster.controller import Controller, ControllerSettings
 from goqueue.cluster.controller_requests import (
     AdoptTopics,
     AlterTopic,
-    ControllerRequest,
     CreateTopic,
     DecideSplits,
     DeleteTopic,
@@ -21,12 +20,12 @@ from goqueue.cluster.controller_requests import (
     ScaleTopic,
     StopNode,
 )
+from goqueue.cluster.level_checks import refuse_later
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import (
     CatalogChanged,
     ClusterCreated,
     ClusterRecord,
-    ClusterState,
     FeatureLevelRaised,
     NodeFenced,
     NodeRegistered,
@@ -46,62 +45,7 @@ from goqueue.errors import (
     TopicExists,
     TopicNotFound,
 )
-
-NODES = ("n1", "n2", "n3")
-
-
-class Cluster:
-    """A controller whose records are applied at once."""
-
-    def __init__(self, *nodes: str, min_isr: int = 2) -> None:
-        self.state = ClusterState()
-        self.controller = Controller(self.state, ControllerSettings(3, min_isr))
-        self.offset = 0
-        self.apply([ClusterCreated("c", tuple(NodeIdentity(node, f"disk-{node}") for node in nodes), 0)])
-        for node in nodes:
-            self.start(node)
-
-    def apply(self, records: Records) -> Records:
-        for record in records:
-            self.state.apply(record, self.offset)
-            self.offset += 1
-        return records
-
-    def ask(self, request: ControllerRequest, now_ns: int = 1) -> Records:
-        return self.apply(self.controller.decide(request, now_ns))
-
-    def start(
-        self, node: str, *, disk: str = "", damaged: tuple[PartitionId, ...] = (), is_whole: bool = True, rack: str = ""
-    ) -> None:
-        """Start a process of a node."""
-        record = NodeRegistered(node, disk or f"disk-{node}", "p", "http://a", "a:1", "1", 0, rack, 1)
-        self.apply(self.controller.register(record, damaged, is_whole=is_whole))
-
-    def fence(self, *nodes: str) -> None:
-        for node in nodes:
-            self.apply(self.controller.fence(node))
-
-    def unfence(self, node: str) -> None:
-        self.apply(self.controller.unfence(node))
-
-    def create(self, name: str = "t", partitions: int = 1, now_ns: int = 1, **settings: int) -> PartitionId:
-        self.ask(CreateTopic(name, partitions, convert(settings, TopicSettings)), now_ns)
-        return PartitionId(self.state.topics[name].created_ns, 0)
-
-    def change_isr(self, partition: PartitionId, *nodes: str, **other: object) -> Records:
-        state = self.state.partitions[partition]
-        isr = tuple((node, self.epoch(node)) for node in nodes)
-        fields = {"leader": state.leader, "leader_epoch": state.leader_epoch, "partition_epoch": state.partition_epoch}
-        return self.ask(IsrChange(**{"log": partition, **fields, "isr": isr, "reason": "test", **other}))  # type: ignore[arg-type]
-
-    def epoch(self, node: str) -> int:
-        return self.state.nodes[node][1] if node in self.state.nodes else 99
-
-    def shown(self, partition: PartitionId) -> str:
-        """Return leader and epoch, ISR, and ELR."""
-        state = self.state.partitions[partition]
-        elr = f" elr {','.join(state.elr)}" if state.elr else ""
-        return f"{state.leader or 'none'} in {state.leader_epoch}: {','.join(state.isr)}{elr}"
+from tests.cluster.deciding_cluster import NODES, Cluster
 
 
 @pytest.fixture
@@ -198,12 +142,6 @@ def test_lower_min_isr_takes_replicas_from_the_elr(cluster: Cluster) -> None:
     assert isinstance(moved, PartitionsChanged)  # before the settings: the high watermark moves on by it
     assert isinstance(settings, CatalogChanged)
     assert cluster.state.partitions[partition].elr == ()
-
-
-def test_number_of_replicas_stays(cluster: Cluster) -> None:
-    cluster.create()
-    with pytest.raises(RequestInvalid, match="keeps the number of replicas"):
-        cluster.ask(AlterTopic("t", {"replication_factor": 1}))
 
 
 def test_added_partitions_get_replicas_and_later_their_split_offsets(cluster: Cluster) -> None:
@@ -534,8 +472,8 @@ def test_record_of_a_later_level_waits_until_all_nodes_know_it() -> None:
     cluster = Cluster(*NODES)
     later = cast(ClusterRecord, _Later())
     with pytest.raises(ClusterChangeRefused, match=r"needs feature level 2.*not yet with n1 \(version 1\), n2"):
-        cluster.controller.refuse_later([later])
-    cluster.controller.refuse_later([FeatureLevelRaised(2), later])
+        refuse_later(cluster.state, [later])
+    refuse_later(cluster.state, [FeatureLevelRaised(2), later])
 
 
 def test_internal_topic_of_a_later_level_waits_until_all_nodes_know_it(cluster: Cluster) -> None:

@@ -166,8 +166,8 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     replication_factor: Annotated[
         Annotated[int, msgspec.Meta(ge=1, le=CLUSTER_REPLICAS_MAX)] | None,
         msgspec.Meta(
-            description="How many nodes of a cluster have each partition; null: the cluster's setting. It stays as it "
-            "was created."
+            description="How many nodes of a cluster have each partition; null: the cluster's setting. A change moves "
+            "replicas."
         ),
     ] = None
     min_isr: Annotated[
@@ -234,6 +234,10 @@ class Topic:
         self.lane_policy = settings.lane_policy()
         self.delivery = settings.delivery()
         self.validation = validation_rules(settings)
+
+    def replace(self, partition: Partition) -> None:
+        """Go on with another object: its log has come to this node, or has left it."""
+        self.partitions[partition.number] = partition
 
     def partition(self, number: int) -> Partition:
         if not 0 <= number < len(self.partitions):

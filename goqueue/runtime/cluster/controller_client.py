@@ -5,10 +5,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from goqueue.cluster.controller import too_early
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
-from goqueue.cluster.feature_levels import needed_level
 from goqueue.cluster.formation import ClusterNote
+from goqueue.cluster.level_checks import refuse_later_request
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.peer_messages import Answered, Ask
 from goqueue.cluster.refusals import error_of, refusal_of
@@ -66,8 +65,7 @@ class ControllerClient:
         ControllerMoved if it stopped meanwhile or did not answer: then the outcome is unknown.
         """
         member, is_sent = self._member, False
-        if (level := needed_level(request)) > member.log.state.feature_level:
-            raise too_early(member.log.state, level)
+        refuse_later_request(member.log.state, request)
         loop = asyncio.get_running_loop()
         until = loop.time() + _LEADERLESS_SECONDS
         try:

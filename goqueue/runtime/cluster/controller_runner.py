@@ -28,12 +28,16 @@ from goqueue.cluster.controller_requests import (
     OperatorRequest,
     RemoveNode,
 )
+from goqueue.cluster.draining import move_leaders_away
 from goqueue.cluster.formation import ClusterNote
+from goqueue.cluster.level_checks import refuse_later
 from goqueue.cluster.membership import Membership
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, NodeRegistered
 from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
+from goqueue.cluster.reassignment_records import ReassignmentStarted
+from goqueue.cluster.replication_messages import IsrChange
 from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
 from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS, GROUP_LOGS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
@@ -144,7 +148,7 @@ class ControllerRunner:
     def append(self, records: Records) -> "asyncio.Future[int]":
         """Append records in one piece; the future has the end of the log behind them when they are committed."""
         controller = self.in_office()
-        controller.refuse_later(records)
+        refuse_later(controller.state, records)
         offset = self._member.log.log.next_offset
         for number, record in enumerate(records):
             controller.state.apply(record, offset + number)
@@ -170,9 +174,19 @@ class ControllerRunner:
                 retry_after=1,
             )
         topic_id = self._topic_id(request)
-        committed = self.append(controller.decide(request, self._member.wall_clock()))
+        records = controller.decide(request, self._member.wall_clock())
+        committed = self.append(records)
+        if isinstance(request, IsrChange):
+            self._advance_moves()
         topic_id = topic_id or self._topic_id(request)
-        return ControllerAnswer(await committed, topic_id)
+        started = next((one.reassignment.number for one in records if isinstance(one, ReassignmentStarted)), 0)
+        return ControllerAnswer(await committed, topic_id, started)
+
+    def _advance_moves(self) -> None:
+        """Do the next steps of reassignments."""
+        controller, now_ns = self.in_office(), self._member.wall_clock()
+        if records := controller.moves.advance(now_ns):
+            forget(self.append(records))
 
     async def _operate(self, controller: Controller, request: OperatorRequest) -> int:
         member, raft = self._member, self._member.raft
@@ -253,7 +267,7 @@ class ControllerRunner:
                 forget(self.append(records))
 
     def tick(self) -> None:
-        """Look at silent nodes, at those that are back, and at leaders that can return."""
+        """Look at silent nodes, at those that are back, at moves, and at leaders that can return."""
         now = self._member.now()
         if now - self._tick_ns > _LATE_NS:
             self._grace_ns = now
@@ -270,8 +284,11 @@ class ControllerRunner:
                 self._fence(node)
             else:
                 self._fence_gone(node)
+        self._advance_moves()
         if now // NANOSECONDS > before // NANOSECONDS:
             self._complete()
+            if records := move_leaders_away(state, self.controller.is_up):
+                forget(self.append(records))
             self._return_leaders(now)
 
     def _silence_ns(self, node: str, now: int) -> int:

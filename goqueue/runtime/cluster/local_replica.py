@@ -117,7 +117,11 @@ class LocalReplica:
     def _fits(self, state: PartitionState) -> bool:
         leads = self.leader and (self.leader.me, self.leader.epoch)
         follows = self.follower and (self.follower.leader, self.follower.epoch)
-        return (leads or follows or ("", state.leader_epoch)) == (state.leader, state.leader_epoch)
+        return (leads or follows) == ((state.leader, state.leader_epoch) if self._may_follow(state) else None)
+
+    def _may_follow(self, state: PartitionState) -> bool:
+        """Return whether there is a leader, and this node has a replica: its log may be one from before, or left."""
+        return bool(state.leader) and self._owner.me in state.replicas
 
     async def _follow_state(self) -> None:
         """Become what the newest state says, as often as it changes meanwhile."""
@@ -130,7 +134,7 @@ class LocalReplica:
                     return
                 if state.leader == self._owner.me:
                     await self._lead(state)
-                elif state.leader:
+                elif self._may_follow(state):
                     await self._follow(state)
         except GoQueueError as error:
             self._fail(error)

@@ -46,7 +46,7 @@ def condition_of(state: PartitionState) -> PartitionCondition:
         return "offline"
     if len(state.isr) < state.min_isr:
         return "under_min_isr"
-    return "under_replicated" if len(state.isr) < len(state.replicas) else "ok"
+    return "under_replicated" if state.is_under_replicated else "ok"
 
 
 def partition_facts(member: ClusterNode, *topics: str) -> Iterator[PartitionFacts]:

@@ -161,6 +161,8 @@ class Replicas:
         if isinstance(partition.log, UnavailableLog | AbsentLog):
             if isinstance(partition.log, AbsentLog):
                 partition.log.refusal = role.refusal
+            if log in self.local:
+                self._drop(log)  # its replica has moved to another node
             self._roles[key] = role
             self._set_role(role, self._node.log.state.partitions.get(log))
             return
