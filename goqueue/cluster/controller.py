@@ -294,14 +294,14 @@ class Controller:
                 raise _refused(request, "broker_epoch", f"the process of node {node} is that of {current} now")
         if nodes == set(state.isr):
             return []
-        following = state.next(leader=state.leader, isr=nodes, elr={*state.elr, *state.isr})
+        following = state.next(leader=state.leader, isr=nodes, elr={*state.elr, *state.isr} - {*request.damaged})
         return [PartitionsChanged(((request.log, following),))]
 
     def resign(self, request: ResignLeadership) -> Records:
         state = self._partition(request.log)
         if request.leader != state.leader or request.leader_epoch != state.leader_epoch:
             return []
-        following = remove_replica(state, request.leader, self.is_up)
+        following = remove_replica(state, request.leader, self.is_up, is_damaged=request.is_damaged)
         return [] if following is None else [PartitionsChanged(((request.log, following),))]
 
     def raise_epoch(self, request: RaiseEpoch) -> Records:

@@ -38,11 +38,18 @@ def settle(
     return state.next(leader=leader, isr=in_sync, elr=eligible - {leader}, is_new=is_new)
 
 
-def remove_replica(state: PartitionState, node: str, is_up: Callable[[str], bool]) -> PartitionState | None:
-    """Take a node out of the ISR: it is gone, stops, or its disk has failed. None if nothing changes."""
+def remove_replica(
+    state: PartitionState, node: str, is_up: Callable[[str], bool], *, is_damaged: bool = False
+) -> PartitionState | None:
+    """Take a node out of the ISR: it is gone, stops, or its disk has failed. None if nothing changes.
+
+    It stays eligible unless its log `is_damaged`: such a leader stays as it is if no other replica can lead.
+    """
     if node not in state.isr:
         return None
-    return settle(state, set(state.isr) - {node}, {*state.elr, node}, lambda one: one != node and is_up(one))
+    eligible = {*state.elr, node} - ({node} if is_damaged else set())
+    following = settle(state, set(state.isr) - {node}, eligible, lambda one: one != node and is_up(one))
+    return None if is_damaged and not following.leader else following
 
 
 def restart_replica(

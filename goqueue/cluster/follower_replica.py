@@ -32,6 +32,7 @@ from goqueue.cluster.replication_messages import (
     ReplicaOpened,
     ReplicaReset,
 )
+from goqueue.limits import OFFSET_MAX
 
 
 class FollowerStage(Enum):
@@ -80,6 +81,8 @@ class FollowerReplica:
     """The registration of the process here."""
     unclean_epoch: int = 0
     """The last epoch whose leader was elected without being in sync. Replicas of older ones may lose committed data."""
+    sound_end: int = OFFSET_MAX
+    """What is here below this offset is known to be sound. It confirms no more, so that it is not in sync meanwhile."""
     effects: list[AskLeader | CutBack | EmptyLog] = field(default_factory=list)
     stage: FollowerStage = field(init=False, default=FollowerStage.IDLE)
     problem: str = field(init=False, default="")
@@ -113,7 +116,7 @@ class FollowerReplica:
         self._session += 1
         index = self.index
         asked = OpenReplica(
-            self.log, self.epoch, self._session, self.broker_epoch, index.end, index.durable_end, index.last_epoch
+            self.log, self.epoch, self._session, self.broker_epoch, index.end, self._sound_end, index.last_epoch
         )
         self.effects.append(AskLeader(asked))
 
@@ -193,7 +196,17 @@ class FollowerReplica:
     @property
     def confirmed_end(self) -> int | None:
         """Up to where this replica has the leader's log durably; None while that is not known."""
-        return self.index.durable_end if self.stage is FollowerStage.STREAMING else None
+        return self._sound_end if self.stage is FollowerStage.STREAMING else None
+
+    @property
+    def _sound_end(self) -> int:
+        return min(self.index.durable_end, self.sound_end)
+
+    def is_sound_below(self, end: int) -> None:
+        """Messages from this offset on are damaged here, or it was repaired up to there."""
+        is_less, self.sound_end = end < self._sound_end, end
+        if is_less and self.stage is FollowerStage.STREAMING:
+            self._ask()  # it has confirmed more
 
     def hear(self, epoch: int, high_watermark: int, log_start: int, common_end: int = 0) -> None:
         """The leader tells its high watermark without data."""

@@ -309,7 +309,8 @@ class LeaderReplica:
             return True
         follower = self.followers[node]
         if node in self.state.isr:
-            lags = follower.match < self.index.end and now_ns - follower.seen_ns >= self.settings.lag_ns
+            is_late = follower.match < self.index.end and now_ns - follower.seen_ns >= self.settings.lag_ns
+            lags = is_late or self._is_damaged(follower)
             if lags:
                 self._let_wait(follower, now_ns)
             return not lags
@@ -319,6 +320,10 @@ class LeaderReplica:
         if returns:
             follower.returned_ns = now_ns
         return returns
+
+    def _is_damaged(self, follower: FollowerCursor) -> bool:
+        """Return whether a member of the ISR says that it lacks what it has confirmed before."""
+        return follower.is_open and follower.match < self.high_watermark
 
     def _let_wait(self, follower: FollowerCursor, now_ns: int) -> None:
         """Have a follower that lags again soon after its return keep up for longer next time."""
@@ -334,7 +339,9 @@ class LeaderReplica:
         epochs = {self.me: self.broker_epoch}
         epochs |= {node: follower.broker_epoch for node, follower in self.followers.items()}
         rows = tuple((node, epochs[node]) for node in isr)
-        change = IsrChange(self.log, self.me, self.epoch, self.state.partition_epoch, rows, ", ".join(reasons))
+        damaged = tuple(node for node in gone if self._is_damaged(self.followers[node]))
+        partition_epoch, reason = self.state.partition_epoch, ", ".join(reasons)
+        change = IsrChange(self.log, self.me, self.epoch, partition_epoch, rows, reason, damaged)
         self._asked, self._attempts = change, 0
         self._ask(change, now_ns)
         self._advance()

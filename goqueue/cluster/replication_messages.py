@@ -9,6 +9,8 @@
     confirmations, credit         ─────>                                one for all logs of a flush
                                   <─────  high watermarks               where no data carries them
 
+A replica whose log is damaged asks any other one for what it lacks: FetchRange, RangeFetched.
+
 Messages of a connection arrive in their order, and none is lost while it stands. Data, confirmations and high
 watermarks are packed by hand: they are many.
 """
@@ -87,6 +89,8 @@ class IsrChange(Struct, frozen=True, array_like=True, tag="isr_change"):
     isr: tuple[tuple[str, int], ...]
     """Each node with the registration of the process that holds the replica; 0 for members that have not asked yet."""
     reason: str
+    damaged: tuple[str, ...] = ()
+    """Members that leave because their log is damaged: they are not eligible either."""
 
 
 class ResignLeadership(Struct, frozen=True, array_like=True, tag="resign"):
@@ -96,6 +100,8 @@ class ResignLeadership(Struct, frozen=True, array_like=True, tag="resign"):
     leader: str
     leader_epoch: int
     reason: str
+    is_damaged: bool = False
+    """It has everything but what is damaged on its disk: it goes on if no other replica can lead."""
 
 
 class RaiseEpoch(Struct, frozen=True, array_like=True, tag="raise_epoch"):
@@ -112,7 +118,33 @@ class RaiseEpoch(Struct, frozen=True, array_like=True, tag="raise_epoch"):
     last_epoch: int
 
 
-ReplicationMessage = OpenReplica | ReplicaOpened | ReplicaReset | ReplicaDiverged | ReplicaFenced
+class FetchRange(Struct, frozen=True, array_like=True, tag="fetch_range"):
+    """Asks another replica for committed messages, to repair damage with them."""
+
+    needed_level: ClassVar[int] = 2
+
+    number: int
+    log: PartitionId
+    first: int
+    end: int
+
+
+class RangeFetched(Struct, frozen=True, array_like=True, tag="range_fetched"):
+    """The answer: the frames up to `next_offset`, which are not all that was asked for where that is much."""
+
+    number: int
+    log: PartitionId
+    content: bytes
+    next_offset: int
+    gaps_below: int = 0
+    """Compaction may have removed messages below this offset."""
+    problem: str = ""
+    """Why there are none."""
+
+
+ReplicationMessage = (
+    OpenReplica | ReplicaOpened | ReplicaReset | ReplicaDiverged | ReplicaFenced | FetchRange | RangeFetched
+)
 
 
 class DataHeader(NamedTuple):

@@ -123,8 +123,11 @@ def _shut(shut: UnwritableLog, hint: str) -> Finding:
 
 @finding_rule("critical")
 def range_damaged(facts: BrokerFacts) -> FindingStream:
+    repairing = dict(facts.cluster.damaged) if facts.cluster is not None else {}
     for place in facts.damages:
         damage = place.damage
+        if place.log in repairing:  # from another replica
+            continue
         count = damage.next_offset - damage.first_offset
         yield Finding(
             place.log,

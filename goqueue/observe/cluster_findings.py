@@ -4,7 +4,7 @@ from goqueue import limits
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import Finding, FindingStream, finding_rule
 from goqueue.observe.tls_findings import about, expiry_severity
-from goqueue.quantities import format_count, format_duration
+from goqueue.quantities import format_count, format_duration, format_size
 
 _WITHOUT_CONTROLLER_SECONDS = 10.0
 """Longer than any election takes while a majority is connected."""
@@ -156,6 +156,29 @@ def election_unclean(facts: BrokerFacts) -> FindingStream:
             f"{_partitions(found)} a leader that was elected although it may lack committed messages",
             "compare with what producers and consumers know; the finding ends with the next election",
             {"partitions": list(found)},
+        )
+
+
+@finding_rule("warning")
+def replica_damaged(facts: BrokerFacts) -> FindingStream:
+    for log, problem in () if facts.cluster is None else facts.cluster.damaged:
+        why = f"; that has not succeeded so far: {problem}" if problem else ""
+        yield Finding(
+            log,
+            f"the replica on this node is damaged, and is being repaired from another one{why}",
+            "wait, and start the nodes that are missing: the replica is not in sync until it is repaired",
+        )
+
+
+@finding_rule("warning")
+def damage_repaired(facts: BrokerFacts) -> FindingStream:
+    for log, ranges, size in () if facts.cluster is None else facts.cluster.repaired:
+        yield Finding(
+            log,
+            f"{format_count(ranges, 'damaged range')} ({format_size(size)}) of the replica on this node were repaired "
+            "from other replicas since its start; nothing is lost",
+            "check the device and the kernel log (`dmesg`): stored bytes have changed",
+            {"ranges": ranges, "bytes": size},
         )
 
 

@@ -22,6 +22,8 @@ CLUSTER_METRICS: Final[tuple[tuple[str, Literal["counter", "gauge"], str, tuple[
     ("isr_expansions", "counter", "Times that replicas came back into an ISR, by the cluster's records.", ()),
     ("leader_elections", "counter", "Leaders that partitions have got, by the cluster's records.", ()),
     ("unclean_elections", "counter", "Those that may lack committed messages, by the cluster's records.", ()),
+    ("damaged_replicas", "gauge", "Replicas of this node that are damaged and not repaired yet.", ()),
+    ("repaired_ranges", "counter", "Damaged ranges of this node that were repaired from other replicas.", ()),
     ("controller_changes", "counter", "Controllers that this node has come to know.", ()),
     ("authentication_failures", "counter", "Connections between nodes that ended because the secrets differ.", ()),
 )
@@ -51,6 +53,8 @@ class ClusterMetricValues:
     isr_expansions: int = 0
     leader_elections: int = 0
     unclean_elections: int = 0
+    damaged_replicas: int = 0
+    repaired_ranges: int = 0
 
 
 def collect_cluster(values: ClusterMetricValues | None) -> Iterator[tuple[str, Samples]]:

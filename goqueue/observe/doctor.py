@@ -131,6 +131,8 @@ CHECKS: tuple[DoctorCheck, ...] = (
             cluster.partition_under_replicated,
             cluster.replica_lagging,
             cluster.election_unclean,
+            cluster.replica_damaged,
+            cluster.damage_repaired,
             cluster.leader_away,
             cluster.node_certificate_expiring,
             cluster.node_certificate_not_loaded,

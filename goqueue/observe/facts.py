@@ -149,6 +149,10 @@ class ClusterCondition:
     """Partitions that are not led by their preferred leader although it is in sync."""
     lags: tuple[tuple[str, int], ...] = ()
     """Nodes that lag in partitions which this one leads, with the messages that they lack."""
+    damaged: tuple[tuple[str, str], ...] = ()
+    """Logs of this node that are damaged and being repaired from other replicas, and why they are not so far."""
+    repaired: tuple[tuple[str, int, int], ...] = ()
+    """Logs that were, with the number of ranges and their bytes."""
     certificate: NodeCertificate | None = None
     """None without TLS between nodes."""
 

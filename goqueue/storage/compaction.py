@@ -81,6 +81,13 @@ def lower_progress(disk: Disk, directory: str, offset: int) -> None:
         _store_progress(disk, directory, lowered)
 
 
+def raise_gaps(disk: Disk, directory: str, offset: int) -> None:
+    """Offsets below this one may be missing: another replica has removed them, and this one has its frames."""
+    progress = load_progress(disk, directory)
+    if progress.gaps < offset:
+        _store_progress(disk, directory, replace(progress, gaps=offset))
+
+
 def skip_to(disk: Disk, directory: str, offset: int) -> None:
     """Begin a segment at an offset behind the log. The offsets in between are as those that compaction has removed."""
     _store_progress(disk, directory, replace(load_progress(disk, directory), gaps=offset))

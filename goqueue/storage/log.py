@@ -203,7 +203,7 @@ class Log:
         `acknowledge` is called when retention and compaction may have the one before.
         """
         self.refuse_unless_open()
-        if not self.active.size:
+        if self.active.base_offset == self.next_offset:
             return False
         self._seal()
         self._enqueue(scan.walk(bytearray()), self.last_time, self.last_time, acknowledge)

@@ -12,6 +12,8 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.clock import SystemClock
+from goqueue.cluster.elections import remove_replica
+from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.leader_replica import ReplicaSettings
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import ClusterState
@@ -42,8 +44,9 @@ class ReplicaNode:
         self.cluster = cluster
         self.me = self.node = name
         self.state = ClusterState()
+        self.state.feature_level = FEATURE_LEVEL
         self.broker_epoch = 1
-        self.is_held, self.feature_level = True, 1
+        self.is_held, self.feature_level = True, FEATURE_LEVEL
         self.settings = self.log = self.presence = self.lease = self
         self.runtime = Runtime(disk, SystemClock(), Metrics("1"))
         self._store = store
@@ -155,6 +158,19 @@ class ReplicaCluster:
             if self.refuses or request.partition_epoch != self.state.partition_epoch:
                 raise IsrChangeRefused("no", reason=self.reason)
             self.change(isr=tuple(node for node, _ in request.isr))
+        elif (
+            isinstance(request, ResignLeadership)
+            and request.is_damaged
+            and (request.leader, request.leader_epoch)
+            == (
+                self.state.leader,
+                self.state.leader_epoch,
+            )
+        ):
+            following = remove_replica(self.state, request.leader, lambda one: one in self.nodes, is_damaged=True)
+            if following is not None and following.leader:
+                self.state = following
+                self.tell()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition is true, or fail."""

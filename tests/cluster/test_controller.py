@@ -382,6 +382,15 @@ def test_leader_with_a_failed_disk_is_replaced_once(cluster: Cluster) -> None:
     assert cluster.ask(resign) == []
 
 
+def test_damaged_leader_is_replaced_and_is_not_eligible(cluster: Cluster) -> None:
+    partition = cluster.create()
+    cluster.ask(ResignLeadership(partition, "n1", 1, "damage", is_damaged=True))
+    assert cluster.shown(partition) == "n2 in 2: n2,n3"
+    cluster.fence("n3")
+    cluster.ask(ResignLeadership(partition, "n2", 2, "damage", is_damaged=True))
+    assert cluster.shown(partition).startswith("n2 in 2: n2")  # no other one can lead
+
+
 def test_leaders_return_to_settled_preferred_replicas_a_few_at_a_time(cluster: Cluster) -> None:
     cluster.create(partitions=9)
     cluster.fence("n1")

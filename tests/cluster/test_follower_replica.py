@@ -12,6 +12,7 @@ from goqueue.cluster.replication_messages import (
     decode_positions,
     encode_positions,
 )
+from goqueue.limits import OFFSET_MAX
 from tests.cluster.replicas import LOG, Replica, exchange, state
 
 
@@ -187,6 +188,24 @@ def test_data_that_does_not_follow_is_not_taken() -> None:
     follower.disconnected()
     assert not follower.takes(DataHeader(LOG, 1, 3, 5, 3, 0))
     assert follower.confirmed_end is None
+
+
+def test_damaged_follower_confirms_only_what_is_sound_until_it_was_repaired() -> None:
+    one, two = one_leader()
+    follower, leader = two.follower, one.leader
+    assert follower is not None
+    assert leader is not None
+    follower.is_sound_below(1)
+    exchange(one, two)
+    assert (leader.followers["n2"].match, follower.confirmed_end) == (1, 1)
+    one.publish("c")
+    one.sync()
+    exchange(one, two)
+    assert (leader.followers["n2"].match, follower.high_watermark) == (1, 3)
+
+    follower.is_sound_below(OFFSET_MAX)
+    exchange(one, two)
+    assert (leader.followers["n2"].match, leader.high_watermark) == (4, 4)
 
 
 def test_headers_and_positions_are_decoded_as_they_were_encoded() -> None:

@@ -241,3 +241,19 @@ def test_request_names_the_process_that_holds_the_replica() -> None:
     (request, *_) = run(core, SECOND, 2 * SECOND)
 
     assert request.isr == (("n1", 0), ("n2", 0), ("n3", 77))
+
+
+def test_follower_that_tells_of_damage_leaves_the_isr_at_once() -> None:
+    one, two, three = cluster()
+    one.publish("a", "b")
+    one.sync()
+    exchange(one, two)
+    exchange(one, three)
+    assert two.follower is not None
+    two.follower.is_sound_below(1)
+    exchange(one, two, confirm=False)
+
+    (change,) = run(leader_of(one), 0, TICK)
+
+    assert [node for node, _ in change.isr] == ["n1", "n3"]
+    assert change.damaged == ("n2",)

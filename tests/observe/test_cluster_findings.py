@@ -71,3 +71,11 @@ def test_partitions_that_need_attention_are_named_in_one_finding_each() -> None:
 def test_node_that_lags_far_behind_is_a_finding() -> None:
     assert findings(lags=(("n2", 99_999),)) == {}
     assert findings(lags=(("n2", 200_000),))["replica_lagging"].sentence.startswith("the node lacks 200,000 messages")
+
+
+def test_damaged_replica_is_a_finding_while_it_is_repaired_and_afterwards() -> None:
+    found = findings(damaged=(("orders/0", "n2: it is not connected"), ("orders/1", "")))
+    assert found["replica_damaged"].severity == "warning"
+    assert found["replica_damaged"].subject == "orders/1"
+    repaired = findings(repaired=(("orders/0", 2, 4096),))["damage_repaired"]
+    assert repaired.sentence.startswith("2 damaged ranges (4KiB) of the replica on this node were repaired")

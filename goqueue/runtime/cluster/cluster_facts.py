@@ -149,6 +149,8 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         unserved=tuple(sorted(member.topics.problems.items())),
         **_partition_names(member),
         lags=tuple(sorted(replica_lags(member).items())),
+        damaged=member.replicas.repair.problems,
+        repaired=tuple((log, one.ranges, one.size) for log, one in sorted(member.replicas.repair.by_log.items())),
         certificate=None if (tls := member.settings.tls) is None else tls.facts(),
     )
 
@@ -200,6 +202,8 @@ def cluster_metrics(member: ClusterNode | None) -> ClusterMetricValues | None:
         isr_expansions=member.log.state.counts["isr_expansions"],
         leader_elections=member.log.state.counts["leader_elections"],
         unclean_elections=member.log.state.counts["unclean_elections"],
+        damaged_replicas=len(member.replicas.repair.problems),
+        repaired_ranges=member.replicas.repair.counts.ranges,
     )
 
 

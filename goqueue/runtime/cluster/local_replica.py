@@ -56,6 +56,8 @@ class LocalReplica:
         self.follower: FollowerReplica | None = None
         self.failure: str = ""
         """Why this replica takes no part until the next start."""
+        self.sound_end = OFFSET_MAX
+        """What is here from this offset on is damaged in part, and is being repaired."""
         self._owner = owner
         self._disk = owner.disk
         self._noted = max(min(noted.high_watermark, partition.log_end), partition.earliest)
@@ -103,7 +105,7 @@ class LocalReplica:
         if self.leader is not None:
             self.leader.changed(state)
             self._owner.uneven(self)
-            self._after_leader()
+            self.after_leader()
             if not self.leader.has_enough and not is_internal(self.partition.topic):  # journals wait for the end
                 self.partition.commits.give_up(role.undecided())
         elif self._change is None and not self._fits(state):
@@ -175,7 +177,7 @@ class LocalReplica:
         for node, asked in owner.early(self.id, state.leader_epoch).items():
             self.open(node, asked)
         owner.uneven(self)
-        self._after_leader()
+        self.after_leader()
         partition.wake()
 
     async def _raise_epoch(self, state: PartitionState, last_epoch: int) -> None:
@@ -210,9 +212,18 @@ class LocalReplica:
         self.follower = FollowerReplica(
             self.id, state.leader, state.leader_epoch, index, self._noted, owner.broker_epoch, state.unclean_epoch
         )
+        self.follower.sound_end = self.sound_end
         if state.leader in owner.streams:
             self.follower.connected()
-            self._do_follower_effects()
+            self.do_follower_effects()
+
+    def follow_again(self) -> None:
+        """Derive anew what follows from the log, where frames were repaired, and follow on."""
+        self.transactions.doubt()
+        self.partition.producers = None
+        if self.follower is not None and self.follower.stage is not FollowerStage.CUTTING:
+            self._drop_follower()
+            self.set_state(self.state)
 
     # --- the leader's side ---
 
@@ -233,22 +244,23 @@ class LocalReplica:
         if self.leader is not None:
             self.forget_below_start()
             self.leader.open(node, asked)
-            self._after_leader()
+            self._owner.uneven(self)
+            self.after_leader()
             self._owner.streams[node].want(self)
 
     def ask_again(self, node: str) -> None:
         """Have a follower ask for the log again, to which nothing could be sent."""
         if self.leader is not None:
             self.leader.ask_again(node)
-            self._after_leader()
+            self.after_leader()
 
     def confirmed(self, node: str, row: ReplicaPosition) -> None:
         """A follower has come further."""
         if self.leader is not None:
             self.leader.confirmed(node, row.leader_epoch, row.end)
-            self._after_leader()
+            self.after_leader()
 
-    def _after_leader(self) -> None:
+    def after_leader(self) -> None:
         """Do what the core wants after each call of it."""
         leader = self.leader
         if leader is None:
@@ -291,7 +303,7 @@ class LocalReplica:
         if leader is None:
             return False
         leader.tick(now_ns)
-        self._after_leader()
+        self.after_leader()
         self._give_up_overdue()
         return leader.is_uneven
 
@@ -304,21 +316,21 @@ class LocalReplica:
         """The controller has refused a change of the ISR."""
         if self.leader is not None:
             self.leader.refused(attempt, is_final=is_final)
-            self._after_leader()
+            self.after_leader()
 
     def forget_below_start(self) -> None:
         """Follow retention, which has removed the oldest messages."""
         start, core = self.partition.log.first_offset, self.leader or self.follower
         if core is not None and core.index.start < start:
             core.forget_below(start)
-            self._after_leader()
+            self.after_leader()
 
     # --- the follower's side ---
 
     def connected(self, node: str) -> None:
         if self.follower is not None and self.follower.leader == node:
             self.follower.connected()
-            self._do_follower_effects()
+            self.do_follower_effects()
 
     def disconnected(self, node: str) -> None:
         if self.leader is not None:
@@ -339,10 +351,10 @@ class LocalReplica:
                 follower.fenced(message)
             case _:
                 follower.diverged(message)
-        self._do_follower_effects()
+        self.do_follower_effects()
         self._show_committed(follower)
 
-    def _do_follower_effects(self) -> None:
+    def do_follower_effects(self) -> None:
         follower = self.follower
         if follower is None:
             return
@@ -420,11 +432,11 @@ class LocalReplica:
             self._fail(log.fence)
         elif self.leader is not None:
             self.leader.durable(log.stored_end)
-            self._after_leader()
+            self.after_leader()
         else:
             if follower is not None:
                 follower.durable(log.stored_end)
-                self._do_follower_effects()
+                self.do_follower_effects()
                 if (stream := self._owner.streams.get(follower.leader)) is not None:
                     stream.confirm(self)
             self.partition.commits.advance()

@@ -22,9 +22,11 @@ from goqueue.cluster.metadata import ClusterState
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import (
     DataHeader,
+    FetchRange,
     IsrChange,
     OpenReplica,
     RaiseEpoch,
+    RangeFetched,
     ReplicaPosition,
     ReplicationMessage,
     ResignLeadership,
@@ -34,6 +36,7 @@ from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.replica_ends import ReplicaEnds
+from goqueue.runtime.cluster.replica_repair import ReplicaRepair
 from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream
 from goqueue.runtime.runtime import Runtime
 
@@ -111,6 +114,7 @@ class Replicas:
         self._uneven: dict[LocalReplica, None] = {}
         self._tasks = OwnedTasks("a replica", runtime.on_failure.emit)
         self.run = self._tasks.run
+        self.repair = ReplicaRepair(self, self, runtime)
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
         self._has_namesakes = False
@@ -171,6 +175,7 @@ class Replicas:
         if partition.log_end < max(noted.high_watermark, self._runtime.broker.noted_end(partition)):
             self.shortened.add(log)
         replica = self.local[log] = LocalReplica(self, log, partition, role, noted)
+        self.repair.attached(replica)
         replica.set_state(self._node.log.state.partitions.get(log))
 
     def _address_of(self, node: str) -> str | None:
@@ -272,6 +277,10 @@ class Replicas:
         return self._node.presence.broker_epoch
 
     @property
+    def feature_level(self) -> int:
+        return self._node.log.state.feature_level
+
+    @property
     def takes_part(self) -> bool:
         """True if this process is registered: what was decided before is about the one before it."""
         return self._node.presence.broker_epoch > 0 and not self._is_stopping
@@ -323,7 +332,11 @@ class Replicas:
 
     def received(self, link: PeerLink, message: ReplicationMessage) -> None:
         replica = self.local.get(message.log)
-        if not isinstance(message, OpenReplica):
+        if isinstance(message, FetchRange):
+            self.repair.asked(link, message)
+        elif isinstance(message, RangeFetched):
+            self.repair.answered(message)
+        elif not isinstance(message, OpenReplica):
             if replica is not None:
                 replica.answered(message)
         elif replica is not None and replica.leader is not None and message.leader_epoch <= replica.leader.epoch:
@@ -359,6 +372,7 @@ class Replicas:
         for replica in list(self._uneven):
             if not replica.tick(now_ns):
                 self._uneven.pop(replica, None)
+        self.repair.look()
         self._ticks += 1
         if self._ticks % _TICKS_PER_NOTE == 0:
             self._tidy()

@@ -1,0 +1,179 @@
+"""A damaged replica is repaired with the bytes of another one while the partition is served."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.cluster.replication_messages import ResignLeadership
+from goqueue.errors import RangeDamaged
+from goqueue.storage.store import StoreSettings
+from tests.cluster.replica_nodes import LOG, NODES, ReplicaCluster, ReplicaNode
+
+VALUES = [b"%02d" % number + b"." * 100 for number in range(30)]
+
+
+def run(main: Callable[[ReplicaCluster], Coroutine[Any, Any, None]], path: Path) -> None:
+    """Run three nodes, led by n1, each with three sealed segments of ten messages."""
+
+    async def running() -> None:
+        cluster = ReplicaCluster(path, store=StoreSettings(tail_bytes=1))
+        await cluster.start()
+        try:
+            leader = cluster.lead("n1")
+            await cluster.until_settled("n1")
+            for first in range(0, len(VALUES), 10):
+                for value in VALUES[first : first + 10]:
+                    await leader.publish(value)
+                await cluster.until_alike()
+                for node in cluster.nodes.values():
+                    node.partition.log.roll()
+            await cluster.until(lambda: all(len(node.partition.log.sealed()) == 3 for node in cluster.nodes.values()))
+            await main(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(running())
+
+
+def path_of(node: ReplicaNode, number: int) -> Path:
+    return Path(node.partition.log.segments[number].path)
+
+
+def flip(node: ReplicaNode, number: int, position: int = 300) -> None:
+    """Change one bit of a segment that is on the disk."""
+    path = path_of(node, number)
+    content = bytearray(path.read_bytes())
+    content[position] ^= 4
+    path.write_bytes(content)
+
+
+def contents(node: ReplicaNode) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(Path(node.partition.log.directory).glob("*.log"))]
+
+
+async def read(node: ReplicaNode) -> list[bytes]:
+    try:
+        return await node.values()
+    except RangeDamaged:
+        return []
+
+
+async def until_repaired(cluster: ReplicaCluster, name: str) -> None:
+    repair = cluster.nodes[name].replicas.repair
+    await cluster.until(lambda: repair.counts.ranges > 0 and not repair.damaged)
+    await cluster.until(lambda: name in cluster.state.isr)
+
+
+@pytest.mark.parametrize("name", ["n1", "n2"])
+def test_flipped_bit_that_a_read_finds_is_replaced_by_the_bytes_of_another_replica(tmp_path: Path, name: str) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        node, other = cluster.nodes[name], cluster.nodes["n3"]
+        before = contents(node)
+        flip(node, 1)
+
+        assert await read(node) == []
+        await until_repaired(cluster, name)
+
+        assert contents(node)[:3] == before[:3] == contents(other)[:3]
+        assert await node.values() == VALUES
+        assert all(path.suffix != ".cleaned" for path in Path(node.partition.log.directory).iterdir())
+
+    run(main, tmp_path)
+
+
+def test_damaged_leader_resigns_first_and_publishes_go_on(tmp_path: Path) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n1"]
+        flip(node, 0)
+
+        await read(node)
+        await cluster.until(lambda: cluster.state.leader == "n2")
+        await cluster.until_settled("n2")
+        await cluster.nodes["n2"].publish(b"after")
+        await until_repaired(cluster, "n1")
+
+        (resigned,) = [one for one in cluster.asked if isinstance(one, ResignLeadership)]
+        assert resigned.is_damaged
+        assert await node.values() == [*VALUES, b"after"]
+
+    run(main, tmp_path)
+
+
+def test_damaged_follower_is_not_in_sync_until_it_was_repaired(tmp_path: Path) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n2"]
+        node.state.feature_level = 1  # it cannot ask for messages yet
+        flip(node, 1)
+
+        await read(node)
+        await cluster.until(lambda: cluster.state.isr == ("n1", "n3"))
+        await cluster.nodes["n1"].publish(b"after")
+        await cluster.until(lambda: node.partition.high_watermark == cluster.nodes["n1"].partition.high_watermark)
+        assert cluster.state.isr == ("n1", "n3")
+        assert node.replicas.repair.damaged
+
+        node.state.feature_level = 2
+        await until_repaired(cluster, "n2")
+        assert len(cluster.state.isr) == len(NODES)
+
+    run(main, tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 200, 1000])
+def test_truncated_segment_gets_its_end_back(tmp_path: Path, kept: int) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n2"]
+        before = contents(node)
+        path = path_of(node, 2)
+        path.write_bytes(path.read_bytes()[:kept])
+
+        await read(node)
+        await until_repaired(cluster, "n2")
+
+        assert contents(node)[:3] == before[:3]
+
+    run(main, tmp_path)
+
+
+def test_damage_that_a_start_finds_in_the_last_segment_is_repaired(tmp_path: Path) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        await cluster.nodes["n1"].publish(b"30", b"31", b"32")
+        await cluster.until_alike()
+        await cluster.stop("n2")
+        (tmp_path / "n2" / "clean").unlink()
+        last = max((tmp_path / "n2/logs/orders/0").glob("*.log"))
+        content = bytearray(last.read_bytes())
+        content[40] ^= 1
+        last.write_bytes(content)
+        cluster.change(isr=("n1", "n3"))
+
+        await cluster.start("n2")
+        cluster.tell()
+        assert LOG in cluster.nodes["n2"].replicas.local
+        await until_repaired(cluster, "n2")
+
+        assert await cluster.nodes["n2"].values() == [*VALUES, b"30", b"31", b"32"]
+
+    run(main, tmp_path)
+
+
+def test_what_no_replica_has_stays_damaged_and_spreads_to_none(tmp_path: Path) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n2"]
+        before = contents(cluster.nodes["n1"])
+        await cluster.stop("n1", "n3")
+        flip(node, 1)
+
+        await read(node)
+        repair = node.replicas.repair
+        await cluster.until(lambda: any(one.problem for one in repair.damaged.values()))
+        await cluster.start("n1", "n3")
+        cluster.tell()
+        await cluster.until(lambda: not repair.damaged)
+
+        assert contents(node)[:3] == before[:3] == contents(cluster.nodes["n3"])[:3]
+
+    run(main, tmp_path)
