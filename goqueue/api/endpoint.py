@@ -17,6 +17,7 @@ from goqueue.api.dialect import OWN, Dialect
 from goqueue.api.gate import RequestGate
 from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
+from goqueue.api.led_requests import LedRequests
 from goqueue.api.message_json import DecompressedMemory
 from goqueue.api.permissions import OPEN, Permission
 from goqueue.broker.core.remote_partition import refreshed
@@ -35,7 +36,7 @@ from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
 from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_nodes
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
-from goqueue.runtime.cluster.journal_follower import JournalFollower
+from goqueue.runtime.cluster.kept_records import KeptRecords
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -91,8 +92,12 @@ class Endpoint:
     """How requests and answers are written."""
     aliases: tuple[str, ...] = ()
     """Further paths, with the same parameters in the same order."""
-    is_led: bool = False
-    """A change of API keys, roles or rules, which the leader of their log makes."""
+    led: str = ""
+    """The followed log of a cluster that it is about: its leader makes changes, and knows the newest."""
+    is_led_change: bool = False
+    """Whether it changes what that log records; else it is answered here, unless it finds nothing."""
+    is_repeatable: bool = False
+    """Whether such a change may be sent to the next leader without knowing whether the former one has made it."""
     unreplicated: str = ""
     """What it needs that only one node of a cluster would know."""
     errors: tuple[type[GoQueueError], ...] = ()
@@ -183,8 +188,10 @@ class ApiContext:
     """None if the broker listens without TLS, or another server listens."""
     cluster: ClusterNode | None = None
     """None if the broker runs alone."""
-    keys: JournalFollower | None = None
-    """Follows the log of keys, roles and rules in a cluster."""
+    led: LedRequests | None = None
+    """Finds the leaders of followed logs in a cluster."""
+    kept: KeptRecords | None = None
+    """What this node had before its cluster, and the cluster has not taken."""
     coordinators: CoordinatorExchange | None = None
     """The other nodes of a cluster that shares its groups."""
     payload_checks: PayloadCheckRunner = field(init=False)
@@ -204,7 +211,7 @@ class ApiContext:
             connections_max=self.connections_max,
             connections_wanted=self.connections_wanted,
             tls=lambda: None if self.certificates is None else self.certificates.facts(),
-            cluster=lambda: cluster_condition(self.cluster),
+            cluster=lambda: cluster_condition(self.cluster, () if self.kept is None else self.kept.problems),
             backups=lambda: backup_facts(self.backups, self.backup_schedule, self.runtime.clock.now_ns()),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)

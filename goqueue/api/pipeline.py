@@ -11,8 +11,10 @@ from goqueue.api.dialect import OWN
 from goqueue.api.endpoint import ApiCall, ApiContext, Endpoint
 from goqueue.api.fields import encode_scalar
 from goqueue.api.gate import RequestGate
+from goqueue.api.http.error_responses import status_of
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.origin_guard import OriginGuard
+from goqueue.api.led_requests import LedRequests
 from goqueue.api.routes import Routes
 from goqueue.api.validation import BodyDecoder, decode_query, too_large
 from goqueue.broker.tenants.meters import TenantMeters
@@ -23,6 +25,7 @@ from goqueue.quantities import quoted
 from goqueue.runtime.deferred import HandlerRun, HandlerTurn
 from goqueue.wire.headers import FRAMES, JSON
 
+_NOT_FOUND = 404
 _encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
 
 
@@ -54,10 +57,11 @@ class RequestPipeline:
                     turn = self._enter(row, call)
             if row.unreplicated:
                 self._context.refuse_unreplicated(row.unreplicated)
-            if row.is_led and self._context.keys is not None:
-                self._context.keys.refuse_unless_led()
         except GoQueueError as error:
             return self._refusal(request, error)
+        led = self._context.led
+        if row.is_led_change and led is not None and row.led in led.logs:
+            return self._answer_led(led, turn, row, call)
         if not row.is_hot:
             return self._answer(row, call) if call.meter is None else self._answer_in_turn(turn, row, call)
         run = HandlerRun(self._answer(row, call), turn)
@@ -69,6 +73,18 @@ class RequestPipeline:
         """Answer a request when it is the turn of its tenant."""
         await turn.wait()
         return await self._answer(row, call)
+
+    async def _answer_led(self, led: LedRequests, turn: HandlerTurn, row: Endpoint, call: ApiCall) -> HttpResponse:
+        """Answer a change that the leader of a log makes."""
+
+        def answer_here() -> Awaitable[HttpResponse]:
+            return self._answer(row, call) if call.meter is None else self._answer_in_turn(turn, row, call)
+
+        try:
+            response = await led.change(row, call.request, answer_here)
+        except GoQueueError as error:
+            return self._refusal(call.request, error)
+        return response
 
     def _enter(self, row: Endpoint, call: ApiCall) -> HandlerTurn:  # noqa: ARG002 - that of tenants looks at them
         """Count a request in the world of a tenant, and return what runs its handler."""
@@ -99,13 +115,23 @@ class RequestPipeline:
                 work = _guarded(row, call, gate, work)
             result = await work
         except BaseException as error:
-            return self._failed(call, error)
+            newer = await self._newer(row, call, error) if row.led and not row.is_led_change else None
+            return self._failed(call, error) if newer is None else newer
         response = (
             result
             if isinstance(result, HttpResponse)
             else HttpResponse(row.status, _encode(result), JSON if dialect is OWN else dialect.answer_type(request))
         )
         return _granted(response, request) if request.grants else response
+
+    async def _newer(self, row: Endpoint, call: ApiCall, error: BaseException) -> HttpResponse | None:
+        """Return the answer of a log's leader to a question about something that is not known here."""
+        led = self._context.led
+        if led is None or row.led not in led.logs or not isinstance(error, GoQueueError):
+            return None
+        if status_of(type(error)) != _NOT_FOUND:
+            return None
+        return await led.look_up(row, call.request)
 
     def _failed(self, call: ApiCall, error: BaseException) -> HttpResponse:
         """Return the refusal of a request, and give back what it was charged. Raises what is no refusal."""

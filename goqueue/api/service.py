@@ -21,6 +21,7 @@ from goqueue.api.http.server import Server
 from goqueue.api.http.server_state import HttpLimits
 from goqueue.api.openapi import openapi_document
 from goqueue.api.pipeline import HttpObserver, RequestPipeline
+from goqueue.api.shared_state import SharedState
 from goqueue.api.table import ENDPOINTS
 from goqueue.api.tenant_access import TenantGate, TenantKeyGate
 from goqueue.api.tenant_pipeline import TenantPipeline
@@ -32,6 +33,7 @@ from goqueue.backup.target import BackupTarget
 from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
+from goqueue.broker.internal_topics import FOLLOWED
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.cluster.feature_levels import FEATURE_LEVEL
@@ -52,7 +54,6 @@ from goqueue.runtime.cluster.cluster_facts import cluster_metrics
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
-from goqueue.runtime.cluster.journal_follower import JournalFollower
 from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.remote_partitions import RemotePartitions
@@ -130,6 +131,7 @@ class BrokerService:
         self._tasks = OwnedTasks("a part of the node in the cluster", self.runtime.on_failure.emit)
         self._coordinators: LeaderShards | None = None
         self._remotes: RemotePartitions | None = None
+        self._shared: SharedState | None = None
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
 
@@ -169,15 +171,19 @@ class BrokerService:
         """Join the cluster, if there is one in the configuration. The address is that of the listener for clients."""
         if self.config.cluster.peers != "none":
             member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
-            groups, security = self.runtime.broker.groups, self.runtime.broker.security
+            topics, groups = self.runtime.broker.topics, self.runtime.broker.groups
             if groups.settings.is_replicated:  # nothing is recorded before the cluster says who leads
-                for log in (security.journal.partition, *groups.partitions):
+                followed = [partition for name in FOLLOWED for partition in topics[name].partitions]
+                for log in (*followed, *groups.partitions):
                     log.leadership = Leadership(log.topic, log.number, member.settings.node)
+                self._shared = SharedState(
+                    member, self.runtime, self.context.payload_checks, self._tasks, self.pipeline
+                )
             await member.start()
             self.context.cluster = member
-            if groups.settings.is_replicated:
-                follower = self.context.keys = JournalFollower(security.journal, self._tasks, security.on_change.emit)
-                member.on_state.subscribe(lambda _: follower.look())
+            if self._shared is not None:
+                self._shared.start()
+                self.context.led, self.context.kept = self._shared.led, self._shared.kept
                 self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
                 self._remotes = RemotePartitions(member, self.runtime)
                 coordinators = self._coordinators = LeaderShards(groups, self._tasks)
@@ -212,10 +218,9 @@ class BrokerService:
             self._coordinators.stop()
         if self._remotes is not None:
             await self._remotes.stop()
-        if self.context.keys is not None:
-            self.context.keys.stop()
         if self.context.cluster is not None:
             await self.context.cluster.stop()
+            await self._stop_shared()
         await self._alerts.stop()
         await self.context.backup_schedule.stop()
         await self._backups.stop()
@@ -231,6 +236,10 @@ class BrokerService:
         await self.runtime.stop()
         if self._audit_file is not None:
             self._audit_file.close()
+
+    async def _stop_shared(self) -> None:
+        if self._shared is not None:
+            await self._shared.stop()
 
     def _open_gate(self, gate: RequestGate) -> None:
         broker, path = self.runtime.broker, self.config.security.audit_file

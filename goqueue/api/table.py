@@ -40,6 +40,9 @@ from goqueue.api.security_table import SECURITY_ENDPOINTS
 from goqueue.api.tenant_table import TENANT_ENDPOINTS
 from goqueue.api.trace_table import TRACE_ENDPOINTS
 from goqueue.api.transaction_table import TRANSACTION_ENDPOINTS
+from goqueue.broker.core.names import SECURITY
+from goqueue.broker.schemas.logs import SCHEMAS
+from goqueue.broker.tenants.logs import TENANTS
 from goqueue.wire.headers import FRAMES, JSON, OCTETS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
@@ -54,10 +57,21 @@ _ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *U
 _UNREPLICATED = {"transactions": "transactions", "delayed": "delayed messages"}
 """Tags of what only one node of a cluster would know, with its name in a sentence."""
 _LED = {
-    "POST /admin/keys", "DELETE /admin/keys/{key}", "POST /admin/keys/{key}/rotate", "POST /admin/roles",
-    "DELETE /admin/roles/{role}", "POST /admin/acls", "DELETE /admin/acls/{rule}",
+    "/admin/keys": SECURITY, "/admin/roles": SECURITY, "/admin/acls": SECURITY, "/admin/tenants": TENANTS,
+    "/subjects": SCHEMAS, "/schemas": SCHEMAS, "/config": SCHEMAS, "/mode": SCHEMAS, "/compatibility": SCHEMAS,
+    "/contexts": SCHEMAS,
 }  # fmt: skip
-"""Changes of what all nodes of a cluster know, which one of them makes."""
+"""The followed logs of a cluster that requests are about, by the beginnings of their paths."""
+_QUESTIONS = {
+    "POST /subjects/{subject}", "POST /compatibility/subjects/{subject}/versions/{version}",
+    "POST /compatibility/subjects/{subject}/versions",
+}  # fmt: skip
+"""Requests that change nothing, although they are no GET."""
+_REPEATABLE = {
+    "POST /subjects/{subject}/versions", "PATCH /admin/tenants/{tenant}", "POST /admin/tenants/{tenant}/suspend",
+    "POST /admin/tenants/{tenant}/activate", "POST /admin/tenants/{tenant}/disable",
+}  # fmt: skip
+"""Changes that do the same when they are made twice, besides those that are a PUT."""
 _ANYWHERE = {"POST /producers/init"}
 """Also gives producer ids, which every node takes."""
 
@@ -69,7 +83,19 @@ def _unreplicated(tag: str, name: str) -> str:
 
 def _coordinated(tag: str, name: str) -> tuple[type[errors.GoQueueError], ...]:
     """Return the errors of requests that one node of a cluster answers."""
-    return (errors.NotCoordinator, errors.LeaderUnavailable) if tag in ("groups", "delivery") or name in _LED else ()
+    if _led(name) and _is_change(name):
+        return errors.LeaderUnavailable, errors.LeadershipLost
+    return (errors.NotCoordinator, errors.LeaderUnavailable) if tag in ("groups", "delivery") else ()
+
+
+def _led(name: str) -> str:
+    """Return the followed log that a request is about; empty if it is about none."""
+    _, _, path = name.partition(" ")
+    return next((log for beginning, log in _LED.items() if path == beginning or path.startswith(f"{beginning}/")), "")
+
+
+def _is_change(name: str) -> bool:
+    return not name.startswith("GET ") and name not in _QUESTIONS
 
 
 def _tagged(tag: str, *rows: Endpoint) -> tuple[Endpoint, ...]:
@@ -84,7 +110,9 @@ def _completed(tag: str, name: str, row: Endpoint) -> Endpoint:
         permission=PERMISSIONS[name],
         charge=CHARGES.get(name),
         unreplicated=unreplicated,
-        is_led=name in _LED,
+        led=_led(name),
+        is_led_change=bool(_led(name)) and _is_change(name),
+        is_repeatable=name in _REPEATABLE or row.method == "PUT",
         errors=(*row.errors, *((errors.NotInCluster,) if unreplicated else ()), *_coordinated(tag, name)),
     )
 

@@ -40,7 +40,7 @@ from goqueue.broker.scaling import TopicDecisions, TopicScaler
 from goqueue.broker.schemas.logs import open_schemas
 from goqueue.broker.security.logs import open_security
 from goqueue.broker.tenants.administration import TenantAdministration
-from goqueue.broker.tenants.logs import open_tenants, open_usage
+from goqueue.broker.tenants.logs import TENANTS, TENANTS_SETTINGS, open_tenants, open_usage
 from goqueue.broker.topic_maker import TopicMaker
 from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
@@ -144,6 +144,8 @@ class Broker:
             self.tenants = open_tenants(self._open_internal, self._disk, self._clock, self)
             self.usage_log = open_usage(self._open_internal)
             self.schemas.tenant_of = self.tenants.owner_of
+        elif self._group_settings.is_replicated:  # the cluster may have tenants
+            self._open_internal(TENANTS, TENANTS_SETTINGS)
         self.note_ends(self._catalog.topics)
         self.scaler.record_splits()
 

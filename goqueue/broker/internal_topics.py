@@ -15,6 +15,8 @@ CLUSTER = "__cluster_metadata"
 CATALOG_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
+FOLLOWED = (SECURITY, SCHEMAS, TENANTS)
+"""Those that every node of a cluster follows, and whose leaders make the changes."""
 OPERATION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=OPERATION_SEGMENT_BYTES)
 
 

@@ -6,14 +6,13 @@ them to this state at once. If the controller ends, only the first of them may b
 partitions move before their node is fenced or registered, and `complete` makes what a topic lacks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import ValidationError, convert, to_builtins
 
 from goqueue.broker.core.catalog import TopicCreated
-from goqueue.broker.core.names import SECURITY
 from goqueue.broker.core.topic import TopicSettings, TopicSpec
 from goqueue.cluster.controller_requests import (
     AdoptTopics,
@@ -59,6 +58,7 @@ from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.placement import NodePlaces
 from goqueue.cluster.reassigner import Reassigner
 from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
+from goqueue.cluster.shared_logs import InternalTopic, owners_of, spread_followed
 from goqueue.errors import (
     ClusterChangeRefused,
     ControllerUnavailable,
@@ -80,10 +80,8 @@ class ControllerSettings:
 
     replication_factor: int
     min_isr: int
-    internal: tuple[TopicSpec, ...] = ()
-    """Internal topics that the cluster shares..."""
-    internal_levels: Mapping[str, int] = field(default_factory=dict)
-    """...and from which feature level on, if not from the first."""
+    internal: tuple[InternalTopic, ...] = ()
+    """Internal topics that the cluster shares."""
 
 
 class Controller:
@@ -205,27 +203,29 @@ class Controller:
         known = self.state.partitions
         records: Records = self._raised_level()
         level = records[0].level if records and isinstance(records[0], FeatureLevelRaised) else self.state.feature_level
-        for spec in self._settings.internal:
-            if spec.name not in self.state.topics and self._settings.internal_levels.get(spec.name, 0) <= level:
+        for row in self._settings.internal:
+            spec = row.spec
+            if spec.name not in self.state.topics and row.level <= level:
                 self._last_id = max(now_ns, self._last_id + 1)
                 topic = TopicCreated(spec.name, spec.partitions, spec.settings, self._last_id)
-                records += [CatalogChanged(topic), *self._placed_internal(topic, _states_in(records))]
+                records += [CatalogChanged(topic), *self._placed_internal(topic, row, _states_in(records))]
+            records += in_pieces(spread_followed(row, self.state))
         for topic in self.state.topics.values():
             missing = [one for one in range(topic.partitions) if PartitionId(topic.created_ns, one) not in known]
             records += self._placed(topic, missing)
         return [*records, *in_pieces(self._changes(lambda _, state: find_leader(state, self.is_up)))]
 
-    def _placed_internal(self, topic: TopicCreated, others: Iterable[PartitionState]) -> Records:
+    def _placed_internal(self, topic: TopicCreated, row: InternalTopic, others: Iterable[PartitionState]) -> Records:
         """Place a topic that each node has. What one node has in it already is kept; what more nodes have, is not.
 
-        Groups of other nodes stay there, unserved. Keys of other nodes end: all nodes have those of the cluster.
+        Groups of other nodes stay there, unserved. A followed topic is the same on all nodes.
         """
-        nodes = {node: found for node, (found, _) in self.state.nodes.items()}
-        if topic.name == SECURITY:
-            owners = sorted(node for node, found in nodes.items() if found.has_keys)
-            return self._placed(topic, range(topic.partitions), owners[0] if owners else "", others=others)
-        owners = sorted(node for node, found in nodes.items() if found.has_groups)
-        return self._placed(topic, range(topic.partitions), owners[0] if owners else "", owners[1:], others)
+        numbers = range(topic.partitions)
+        if row.is_followed:
+            owners = owners_of(topic.name, self.state)
+            return self._placed(topic, numbers, owners[0] if owners else "", others=others, count=len(self.state.nodes))
+        owners = sorted(node for node, (found, _) in self.state.nodes.items() if found.has_groups)
+        return self._placed(topic, numbers, owners[0] if owners else "", owners[1:], others)
 
     def _placed(
         self,
@@ -234,13 +234,14 @@ class Controller:
         owner: str = "",
         without: Sequence[str] = (),
         others: Iterable[PartitionState] = (),
+        count: int | None = None,
     ) -> Records:
         """Place partitions: on the `owner` and others, and not on the nodes `without`. `others` are about to come."""
         wanted = list(numbers)
         if not wanted:
             return []
         places = self._places(without, others)
-        count = self._replicas_of(topic, len(places.racks))
+        count = min(count or self._replicas_of(topic, len(places.racks)), len(places.racks))
         changes: list[_Change] = []
         for number in wanted:
             replicas = places.place(count)

@@ -53,6 +53,8 @@ class NodeRegistered(msgspec.Struct, frozen=True, tag="node_registered", tag_fie
     """Groups of its own, from before it came to the cluster."""
     has_keys: bool = False
     """The same for API keys."""
+    brings: tuple[str, ...] = ()
+    """The same for the other internal topics: the names of those with records."""
 
 
 class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", tag_field="record"):

@@ -67,6 +67,8 @@ class Register(Struct, frozen=True, array_like=True, tag="register"):
     """It has groups, and knows of no log of groups that the cluster shares."""
     has_keys: bool = False
     """The same for API keys."""
+    brings: tuple[str, ...] = ()
+    """The same for the other internal topics: the names of those with records."""
 
 
 class Unreachable(Struct, frozen=True, array_like=True, tag="unreachable"):
@@ -178,6 +180,62 @@ class PartitionMoved(Struct, frozen=True, array_like=True, tag="partition_moved"
     positions: PartitionPositions
 
 
+class JournalFollowed(Struct, frozen=True, array_like=True, tag="journal_followed"):
+    """The sender has applied a followed log up to this offset."""
+
+    needed_level: ClassVar[int] = 2
+    log: str
+    end: int
+
+
+class Forward(Struct, frozen=True, array_like=True, tag="forward"):
+    """Asks a node to answer the request of a client, whose rights it checks itself."""
+
+    needed_level: ClassVar[int] = 2
+    number: int
+    log: str
+    """Only if the receiver leads this followed log; empty: in any case."""
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes
+    id: str
+    peer: str
+    certificate: tuple[tuple[str, ...], int] | None = None
+    """The names in the certificate of the client, and when it expires."""
+
+
+class Forwarded(Struct, frozen=True, array_like=True, tag="forwarded"):
+    needed_level: ClassVar[int] = 2
+    number: int
+    status: int
+    """0: nothing was done, because the sender does not lead the log."""
+    content_type: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    end: int = 0
+    """What the answer says is known to who has applied the log up to here."""
+
+
+class Offer(Struct, frozen=True, array_like=True, tag="offer"):
+    """Offers records from before the cluster had a followed log to its leader."""
+
+    needed_level: ClassVar[int] = 2
+    number: int
+    log: str
+    frames: tuple[bytes, ...]
+
+
+class Offered(Struct, frozen=True, array_like=True, tag="offered"):
+    needed_level: ClassVar[int] = 2
+    number: int
+    is_done: bool
+    """False: it is to be offered again."""
+    clashes: tuple[tuple[int, str], ...] = ()
+    """Which of the records the cluster does not take, and why."""
+
+
 PeerMessage = (
     Hello
     | Formed
@@ -199,6 +257,11 @@ PeerMessage = (
     | PartitionAnswered
     | FollowPartition
     | PartitionMoved
+    | JournalFollowed
+    | Forward
+    | Forwarded
+    | Offer
+    | Offered
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage

@@ -66,6 +66,17 @@ def topic_not_followed(facts: BrokerFacts) -> FindingStream:
 
 
 @finding_rule("warning")
+def record_not_adopted(facts: BrokerFacts) -> FindingStream:
+    for path, problem in () if facts.cluster is None else facts.cluster.unadopted:
+        yield Finding(
+            path,
+            f"the cluster did not take all that this node had before it: {problem}",
+            "what was not taken is kept in this file: make it again under other names, then remove the file and"
+            " restart the broker",
+        )
+
+
+@finding_rule("warning")
 def vote_missing(facts: BrokerFacts) -> FindingStream:
     for node in () if facts.cluster is None else facts.cluster.without_vote:
         yield Finding(

@@ -124,6 +124,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
             cluster.node_failed,
             cluster.node_dead,
             cluster.topic_not_followed,
+            cluster.record_not_adopted,
             cluster.node_refused,
             cluster.vote_missing,
             cluster.partition_offline,

@@ -137,6 +137,8 @@ class ClusterCondition:
     nodes: int = 1
     unserved: tuple[tuple[str, str], ...] = ()
     """Topics that are not here as the cluster has them, and why."""
+    unadopted: tuple[tuple[str, str], ...] = ()
+    """Files with records from before the cluster that it did not take, and why."""
     offline: tuple[str, ...] = ()
     """Partitions without a leader, as `orders/0`."""
     under_min_isr: tuple[str, ...] = ()

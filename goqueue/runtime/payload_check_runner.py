@@ -10,12 +10,13 @@ producer has one request under way, so no check changes the order of messages.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producers import ProducerMark, mark_of
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.schemas.compiled_schemas import CompiledSchema
+from goqueue.broker.schemas.payload_checks import BatchCheck
 from goqueue.broker.schemas.records import VersionRecord
 from goqueue.broker.tenants.naming import prefix_of
 from goqueue.errors import FrameInvalid, GoQueueError, SchemaViolation
@@ -34,10 +35,12 @@ class PayloadCheckRunner:
         self._turn = asyncio.Lock()
         """Held by the check that has slices. The first slice of a check needs none."""
         self._loading: dict[int, asyncio.Task[CompiledSchema]] = {}
+        self.catch_up: Callable[[], Awaitable[bool]] | None = None
+        """Asks the other nodes of a cluster for newer schemas; returns whether there were some."""
 
-    async def check(self, topic: Topic, frames: Iterable[bytes], place: str = "messages[{}]") -> None:
+    async def check(self, topic: Topic, frames: Sequence[bytes], place: str = "messages[{}]") -> None:
         """Check messages that were encoded here. Raises SchemaViolation."""
-        await self._check(topic, (frame.content_at(one)[0] for one in frames), place)
+        await self._check(topic, lambda: (frame.content_at(one)[0] for one in frames), place)
 
     async def check_section(self, topic: Topic, partition: Partition, content: memoryview) -> None:
         """Check a batch of frames from a client. Raises SchemaViolation.
@@ -46,7 +49,7 @@ class PayloadCheckRunner:
         frames end the check, as admission refuses the batch.
         """
         try:
-            await self._check(topic, _messages(content), "messages[{}]", partition=partition.number)
+            await self._check(topic, lambda: _messages(content), "messages[{}]", partition=partition.number)
         except SchemaViolation:
             mark = next((mark_of(frame.decode_headers(message.headers)) for message in _messages(content)), None)
             if mark is None or not await self.was_accepted(partition, mark):
@@ -61,7 +64,17 @@ class PayloadCheckRunner:
         except GoQueueError:  # which the append is about to raise, and says more
             return True
 
-    async def _check(self, topic: Topic, messages: Iterable[FrameContent], place: str, **details: int) -> None:
+    async def _check(
+        self, topic: Topic, messages: Callable[[], Iterable[FrameContent]], place: str, **details: int
+    ) -> None:
+        batch = await self._checked(topic, messages())
+        if batch.lacks_schema and self.catch_up is not None and await self.catch_up():
+            batch = await self._checked(topic, messages())
+        refusal = batch.refusal(place, **details)
+        if refusal is not None:
+            raise refusal
+
+    async def _checked(self, topic: Topic, messages: Iterable[FrameContent]) -> BatchCheck:
         batch = self._runtime.broker.schemas.checker.begin(topic.name, topic.validation, self._prefix(topic.name))
         now, has_turn = self._runtime.clock.monotonic_ns, False
         until = now() + _SLICE_NS
@@ -78,9 +91,7 @@ class PayloadCheckRunner:
         finally:
             if has_turn:
                 self._turn.release()
-        refusal = batch.refusal(place, **details)
-        if refusal is not None:
-            raise refusal
+        return batch
 
     def _prefix(self, topic: str) -> str:
         """Return what names of the topic's tenant begin with: its messages have no subjects of others."""

@@ -70,6 +70,8 @@ class Runtime:
         self.in_flight_bytes = 0
         self.began_ns = clock.monotonic_ns()
         self.on_failure: Signal[[]] = Signal()
+        self.before_anew: dict[str, Callable[[Partition], None]] = {}
+        """What keeps the records of a followed topic of a cluster before its log begins anew here, by topic."""
         """Emitted when a defect stops all writes: the process should end."""
         self.searchers = ThreadPoolExecutor(_SEARCHERS, "goqueue-searcher")
         """The thread of filtered reads."""

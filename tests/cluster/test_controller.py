@@ -33,6 +33,7 @@ from goqueue.cluster.metadata import (
 )
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
+from goqueue.cluster.shared_logs import InternalTopic
 from goqueue.errors import (
     ClusterChangeRefused,
     ControllerUnavailable,
@@ -486,7 +487,7 @@ def test_record_of_a_later_level_waits_until_all_nodes_know_it() -> None:
 
 
 def test_internal_topic_of_a_later_level_waits_until_all_nodes_know_it(cluster: Cluster) -> None:
-    rules = Controller(cluster.state, ControllerSettings(3, 2, (TopicSpec(name="__later"),), {"__later": 2}))
+    rules = Controller(cluster.state, ControllerSettings(3, 2, (InternalTopic(TopicSpec(name="__later"), 2),)))
     assert rules.complete(0) == []
     cluster.apply([FeatureLevelRaised(2)])
     assert rules.complete(0) != []
@@ -502,7 +503,7 @@ def test_refused_request_changes_nothing(cluster: Cluster) -> None:
 
 def test_internal_topic_is_placed_with_what_one_node_has_of_it(cluster: Cluster) -> None:
     spec = TopicSpec(name="__consumer_offsets", partitions=2)
-    rules = Controller(cluster.state, ControllerSettings(3, 2, (spec,)))
+    rules = Controller(cluster.state, ControllerSettings(3, 2, (InternalTopic(spec),)))
     for owners, replicas in (((), {3}), (("n2",), {3}), (("n2", "n3"), {2})):
         for node in NODES:
             record = NodeRegistered(node, "d", "p", "a", "b", "1", 0, "", 1, has_groups=node in owners)
@@ -519,7 +520,8 @@ def test_internal_topic_is_placed_with_what_one_node_has_of_it(cluster: Cluster)
 
 
 def test_keys_of_the_first_node_that_has_some_are_those_of_the_cluster(cluster: Cluster) -> None:
-    rules = Controller(cluster.state, ControllerSettings(3, 2, (TopicSpec(name="__security", partitions=1),)))
+    keys = InternalTopic(TopicSpec(name="__security", partitions=1), is_followed=True)
+    rules = Controller(cluster.state, ControllerSettings(1, 1, (keys,)))
     for node in NODES:
         record = NodeRegistered(node, "d", "p", "a", "b", "1", 0, "", 1, has_keys=node != "n1")
         cluster.state.apply(record, 50)
@@ -528,6 +530,25 @@ def test_keys_of_the_first_node_that_has_some_are_those_of_the_cluster(cluster: 
     ((_, state),) = placed.changes
     assert (state.replicas[0], state.isr, state.leader) == ("n2", ("n2",), "n2")
     assert set(state.replicas) == set(NODES)
+
+
+def test_followed_topic_has_a_replica_on_every_node_also_on_one_that_comes_later(cluster: Cluster) -> None:
+    schemas = InternalTopic(TopicSpec(name="__schemas", partitions=1), 2, is_followed=True)
+    rules = Controller(cluster.state, ControllerSettings(1, 1, (schemas,)))
+    assert rules.complete(9) == []  # an older node would not know it
+    cluster.apply([FeatureLevelRaised(2)])
+    record = NodeRegistered("n2", "d", "p", "a", "b", "1", 0, "", 2, brings=("__schemas",))
+    cluster.state.apply(record, 50)
+    created, placed = cluster.apply(rules.complete(9))
+    assert isinstance(created, CatalogChanged)
+    assert isinstance(placed, PartitionsChanged)
+    ((partition, state),) = placed.changes
+    assert (state.leader, state.isr, set(state.replicas)) == ("n2", ("n2",), set(NODES))
+    cluster.state.apply(NodeRegistered("n4", "d", "p", "a", "b", "1", 0, "", 2), 51)
+    cluster.apply(rules.complete(9))
+    grown = cluster.state.partitions[partition]
+    assert (set(grown.replicas), grown.isr, grown.leader_epoch) == ({*NODES, "n4"}, ("n2",), 1)
+    assert rules.complete(9) == []
 
 
 def test_topics_of_the_node_whose_groups_are_kept_come_first(cluster: Cluster) -> None:

@@ -648,6 +648,7 @@ ILL = BrokerFacts(
     cluster=ClusterCondition(
         node="n1", seconds_without_controller=60.0, failure="the disk failed", without_vote=("n1",), dead=("n2",),
         problems=(("n3", "it has another secret"),), unserved=(("a", "another one"),),
+        unadopted=(("before-cluster-schemas", "another one"),),
         offline=("a/0",), under_min_isr=("a/1",), unclean=("a/4",),
         under_replicated=("a/2",), away=("a/3",), lags=(("n2", 1_000_000),),
         damaged=(("a/5", "n2: it is away"),), repaired=(("a/6", 1, 100),),

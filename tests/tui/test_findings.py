@@ -14,7 +14,7 @@ _TEXT_ONLY = {
     "controller_missing", "data_directory_gone", "file_limit_near", "in_flight_full", "log_unclaimed", "loop_slow",
     "election_unclean", "leader_away", "partition_offline", "partition_under_min_isr",
     "partition_under_replicated", "replica_lagging", "node_certificate_expiring", "node_certificate_not_loaded",
-    "damage_repaired", "node_dead", "node_failed", "node_refused", "replica_damaged",
+    "damage_repaired", "node_dead", "node_failed", "node_refused", "record_not_adopted", "replica_damaged",
     "topic_not_followed", "unclean_start", "vote_missing",
 }  # fmt: skip
 """Codes about the process, its machine, its cluster and its backups: nothing on a screen would repair them."""

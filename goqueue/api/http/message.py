@@ -44,6 +44,8 @@ class HttpRequest:
     """The `TenantWorld` in which it is answered, if it is that of a tenant."""
     decoded: Any = None
     """The body as the type of the endpoint, if another protocol has brought it so."""
+    is_forwarded: bool = False
+    """Another node of the cluster has sent it here, for a client of its own."""
 
     @property
     def size(self) -> int:

@@ -341,10 +341,18 @@ class Journal(Generic[Record]):
         end = self._durable_end
         if end == self._snapshot_offset or end > self.log.durable_end or self.log.fence is not None:
             return
-        frames = [self._encode(record).hex() for record in self._durable.records()]
+        frames = [one.hex() for one in self.durable_frames()]
         with suppress(GoQueueError):
             write_checkpoint(self._disk, self._path, offset=end, frames=frames)
             self._snapshot_offset = end
+
+    def durable_frames(self) -> list[bytes]:
+        """Return the records of the durable state, encoded."""
+        return list(map(self._encode, self._durable.records()))
+
+    def decode_frames(self, frames: Iterable[bytes]) -> list[Record]:
+        """Return the records in such frames."""
+        return [self._decode(frame.decode(one)) for one in frames]
 
     def drop_caches(self, offset: int) -> None:
         """Remove a snapshot that has records of this offset or later ones."""

@@ -9,12 +9,12 @@ from goqueue.broker.schemas.registry import SchemaRegistry
 from goqueue.storage.disk import Disk
 
 SCHEMAS = "__schemas"
-_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=LOG_SEGMENT_BYTES)
+SCHEMAS_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=LOG_SEGMENT_BYTES)
 
 
 def open_schemas(open_internal: Callable[[str, TopicSettings], list[Partition]], disk: Disk) -> SchemaRegistry:
     """Open the log, and rebuild the registry from it."""
-    (partition,) = open_internal(SCHEMAS, _SETTINGS)
+    (partition,) = open_internal(SCHEMAS, SCHEMAS_SETTINGS)
     registry = SchemaRegistry(partition, disk)
     registry.open()
     return registry

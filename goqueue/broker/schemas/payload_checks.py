@@ -51,6 +51,7 @@ REFUSAL_REASONS: tuple[RefusalReason, ...] = (
     "subject_empty",
     "value_unreadable",
 )
+_LACKING: tuple[RefusalReason, ...] = ("id_unknown", "subject_empty")
 _UNEXPLAINED = (PayloadProblem("", "does not match its schema; why is not said, since others before it are too large"),)
 
 
@@ -149,6 +150,8 @@ class BatchCheck:
         self.checked = 0
         self.invalid = 0
         """Messages with problems."""
+        self.lacks_schema = False
+        """Whether a message needs a schema that is not known."""
         self._reason: RefusalReason = "payload"
         """Of the message that was checked last."""
         self.problems: list[PayloadProblemRow] = []
@@ -182,6 +185,7 @@ class BatchCheck:
 
     def _note(self, index: int, found: list[PayloadProblemRow]) -> None:
         self.invalid += 1
+        self.lacks_schema |= self._reason in _LACKING
         self._checker.refused[self._reason] += 1
         if self.invalid <= CHECK_INDEXES_MAX:
             self._indexes.append(index)

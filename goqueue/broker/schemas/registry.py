@@ -11,6 +11,7 @@ from typing import Any, cast
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.schemas.adoption import Clash, adoptable
 from goqueue.broker.schemas.contexts import context_problem, is_whole_context
 from goqueue.broker.schemas.limits import REGISTRY_BYTES_MAX, SUBJECT_CHARACTERS_MAX, VERSION_BYTES
 from goqueue.broker.schemas.parsing import CheckedSchema, SchemaParser
@@ -88,6 +89,13 @@ class SchemaRegistry:
         durable: Promise[None] = Promise()
         self.journal.record(records, durable)
         yield from durable.kept()
+
+    def adopt(self, records: Sequence[RegistryRecord]) -> Work[list[Clash]]:
+        """Take what a node had before its cluster shared the registry; return what is not taken, and why."""
+        self.journal.refuse_unless_open()
+        taken, clashes = adoptable(self._next.state, records)
+        yield from self._record(taken)
+        return clashes
 
     # --- register and look up ---
 

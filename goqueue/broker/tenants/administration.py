@@ -110,6 +110,19 @@ class TenantAdministration:
             hint="send another id, or adopt=true to give the tenant all that has such a name",
         )
 
+    def adopt(self, records: Sequence[TenantLogRecord]) -> Work[list[tuple[int, str]]]:
+        """Take tenants that a node had before its cluster shared them; return which are not taken, and why."""
+        taken: list[TenantLogRecord] = []
+        clashes = []
+        for index, record in enumerate(records):
+            known = self.state.tenants.get(record.id)
+            if known is None and len(self.state.tenants) + len(taken) < TENANTS_MAX:
+                taken.append(record)
+            elif known != record:
+                clashes.append((index, f"the cluster has another tenant with the id {record.id}"))
+        yield from self._record(taken)
+        return clashes
+
     def update(self, tenant: str, changes: Mapping[str, Any]) -> Work[TenantRecord]:
         """Change fields of a tenant's record."""
         former = self._changeable(tenant)

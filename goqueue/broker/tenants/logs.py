@@ -12,7 +12,7 @@ from goqueue.storage.disk import Disk
 
 TENANTS = "__tenants"
 USAGE = "__usage"
-_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=LOG_SEGMENT_BYTES)
+TENANTS_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=LOG_SEGMENT_BYTES)
 _USAGE_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=USAGE_SEGMENT_BYTES)
 
 
@@ -26,7 +26,7 @@ def open_tenants(
     open_internal: Callable[[str, TopicSettings], list[Partition]], disk: Disk, clock: Clock, broker: OwnedResources
 ) -> TenantAdministration:
     """Open the log, and rebuild the tenants from it."""
-    (partition,) = open_internal(TENANTS, _SETTINGS)
+    (partition,) = open_internal(TENANTS, TENANTS_SETTINGS)
     tenants = TenantAdministration(partition, disk, clock, broker)
     tenants.journal.open()
     return tenants

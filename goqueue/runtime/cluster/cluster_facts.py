@@ -123,7 +123,9 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
     )
 
 
-def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
+def cluster_condition(
+    member: ClusterNode | None, unadopted: tuple[tuple[str, str], ...] = ()
+) -> ClusterCondition | None:
     """Return what the doctor examines."""
     if member is None:
         return None
@@ -147,6 +149,7 @@ def cluster_condition(member: ClusterNode | None) -> ClusterCondition | None:
         waiting_for=facts.waiting_for,
         nodes=len(facts.nodes),
         unserved=tuple(sorted(member.topics.problems.items())),
+        unadopted=unadopted,
         **_partition_names(member),
         lags=tuple(sorted(replica_lags(member).items())),
         damaged=member.replicas.repair.problems,

@@ -20,7 +20,7 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.work import Callback
-from goqueue.broker.internal_topics import GROUPS
+from goqueue.broker.internal_topics import FOLLOWED, GROUPS
 from goqueue.broker.losses import UnavailableLog
 from goqueue.broker.scaling import ScaledTopic
 from goqueue.cluster.controller_requests import (
@@ -131,6 +131,13 @@ class ClusterTopics:
         """Return whether there are API keys here from before the cluster had any."""
         return SECURITY not in self._member.log.state.topics and bool(self._runtime.broker.security.state.keys)
 
+    @property
+    def brings(self) -> tuple[str, ...]:
+        """Return the followed topics that have records from before the cluster had them."""
+        topics, shared = self._runtime.broker.topics, self._member.log.state.topics
+        unshared = [one for one in FOLLOWED if one in topics and one not in shared]
+        return tuple(one for one in unshared if any(partition.log_end for partition in topics[one].partitions))
+
     def refuse_namesake(self, name: str) -> None:
         """Raise if this node has another topic of this name than the cluster: only others can tell of that one."""
         own, state = self._runtime.broker.maker.records().get(name), self._member.log.state
@@ -198,7 +205,8 @@ class ClusterTopics:
         if decided is None:
             return
         if is_internal(name):  # each node has its logs
-            runtime.broker.topics[name].created_ns = decided.created_ns
+            if name in runtime.broker.topics:
+                runtime.broker.topics[name].created_ns = decided.created_ns
             return
         states = {one: state.partitions.get(PartitionId(decided.created_ns, one)) for one in range(decided.partitions)}
         if any(one is None for one in states.values()):

@@ -18,7 +18,9 @@ from typing import Protocol
 
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.broker.internal_topics import GROUP_SETTINGS, GROUPS
+from goqueue.broker.schemas.logs import SCHEMAS, SCHEMAS_SETTINGS
 from goqueue.broker.security.logs import SECURITY, SECURITY_SETTINGS
+from goqueue.broker.tenants.logs import TENANTS, TENANTS_SETTINGS
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller import Controller, ControllerSettings, Records
 from goqueue.cluster.controller_requests import (
@@ -38,6 +40,7 @@ from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
 from goqueue.cluster.reassignment_records import ReassignmentStarted
 from goqueue.cluster.replication_messages import IsrChange
+from goqueue.cluster.shared_logs import InternalTopic
 from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
 from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS, GROUP_LOGS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
@@ -52,11 +55,11 @@ _log = logging.getLogger("goqueue.cluster")
 _LATE_NS = NANOSECONDS
 """A tick that is so late shows that this process stood still."""
 _INTERNAL = (
-    TopicSpec(name=GROUPS, partitions=GROUP_LOGS, settings=GROUP_SETTINGS),
-    TopicSpec(name=SECURITY, partitions=1, settings=SECURITY_SETTINGS),
+    InternalTopic(TopicSpec(name=GROUPS, partitions=GROUP_LOGS, settings=GROUP_SETTINGS)),
+    InternalTopic(TopicSpec(name=SECURITY, partitions=1, settings=SECURITY_SETTINGS), is_followed=True),
+    InternalTopic(TopicSpec(name=SCHEMAS, partitions=1, settings=SCHEMAS_SETTINGS), 2, is_followed=True),
+    InternalTopic(TopicSpec(name=TENANTS, partitions=1, settings=TENANTS_SETTINGS), 2, is_followed=True),
 )
-_INTERNAL_LEVELS: dict[str, int] = {}
-"""The feature levels of those that came later than topics with replicas."""
 _TOPICS = 1
 """The feature level of topics with replicas."""
 
@@ -118,9 +121,7 @@ class ControllerRunner:
         member = self._member
         self._since_ns = self._grace_ns = self._tick_ns = member.now()
         self._up_ns, self._fenced_at = {}, {}
-        settings = ControllerSettings(
-            member.settings.replication_factor, member.settings.min_isr, _INTERNAL, _INTERNAL_LEVELS
-        )
+        settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr, _INTERNAL)
         self.controller = Controller(member.log.state.copy(), settings)
         note = member.note
         if not self.controller.state.cluster_id:
@@ -225,6 +226,7 @@ class ControllerRunner:
         record = NodeRegistered(
             *node, asked.incarnation, asked.client_address, asked.peer_address, asked.version,
             self._member.wall_clock(), asked.rack, asked.feature_level, asked.has_groups, asked.has_keys,
+            asked.brings,
         )  # fmt: skip
         self._up_ns[node.node] = self._member.now()
         self._gone.pop(node.node, None)

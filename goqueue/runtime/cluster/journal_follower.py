@@ -3,12 +3,13 @@
 Changes are made at the leader, once it has read all that it inherited.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from goqueue.broker.core.journal import Journal
-from goqueue.errors import GoQueueError, LeaderUnavailable
+from goqueue.errors import GoQueueError, LeaderUnavailable, NotCoordinator
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 
 _log = logging.getLogger("goqueue.cluster")
@@ -19,7 +20,9 @@ class JournalFollower:
 
     def __init__(self, journal: Journal[Any], tasks: OwnedTasks, changed: Callable[[], None]) -> None:
         """`changed` is called when the state may be another one."""
-        self._journal = journal
+        self.journal = journal
+        self.moved: asyncio.Event = asyncio.Event()
+        """Set, and cleared at once, when there is another leader, or more was applied."""
         self._changed = changed
         self._tasks = tasks
         self._seen_end = -1
@@ -31,19 +34,21 @@ class JournalFollower:
 
     def look(self) -> None:
         """Apply what is committed, now and whenever there is more."""
-        if self._is_stopped or self._journal.is_closed:
+        if self._is_stopped or self.journal.is_closed:
             return
-        self._journal.partition.watch(self._look_soon)
+        self.journal.partition.watch(self._look_soon)
         try:
             self._follow()
         except GoQueueError as error:  # operators see the log's fault; the next look tries again
-            _log.warning("log %s cannot be followed: %s", self._journal.log.name, error)
+            _log.warning("log %s cannot be followed: %s", self.journal.log.name, error)
+        self.moved.set()
+        self.moved.clear()
 
     def _look_soon(self) -> None:
         self._tasks.call_soon(self.look)
 
     def _follow(self) -> None:
-        journal = self._journal
+        journal = self.journal
         if journal.has_pending:  # what is written here is applied when it is committed
             return
         if journal.durable_end < journal.partition.high_watermark:
@@ -52,11 +57,39 @@ class JournalFollower:
             self._seen_end = journal.durable_end
             self._changed()
 
-    def refuse_unless_led(self) -> None:
-        """Raise if changes are made at another node. All earlier ones are known here, if this returns."""
-        leadership = self._journal.partition.leadership
-        if leadership is None:
-            raise LeaderUnavailable("the cluster has not decided yet which node leads this log", retry_after=1)
-        if not leadership.knows_end:
-            raise leadership.other_coordinator()
+    @property
+    def end(self) -> int:
+        """The offset up to which the log is applied here."""
+        return self.journal.durable_end
+
+    @property
+    def leader(self) -> str:
+        """The node that leads the log, as far as this one knows; empty if none does."""
+        leadership = self.journal.partition.leadership
+        return "" if leadership is None else leadership.leader
+
+    @property
+    def is_led(self) -> bool:
+        """True if changes are made here. All earlier ones are known here, if it is."""
+        leadership = self.journal.partition.leadership
+        if leadership is None or not leadership.knows_end:
+            return False
         self._follow()
+        return True
+
+    def refusal(self) -> NotCoordinator | LeaderUnavailable:
+        """Return why changes are not made here."""
+        leadership = self.journal.partition.leadership
+        if leadership is None:
+            return LeaderUnavailable("the cluster has not decided yet which node leads this log", retry_after=1)
+        return leadership.other_coordinator()
+
+    async def reach(self, end: int, seconds: float) -> bool:
+        """Wait until the log is applied up to this offset; False if it is not in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.end < end:
+                    await self.moved.wait()
+        except TimeoutError:
+            return False
+        return True

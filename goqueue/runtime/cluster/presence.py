@@ -86,6 +86,7 @@ class Presence:
             is_whole,
             member.topics.has_groups,
             member.topics.has_keys,
+            member.topics.brings,
         )
         if controller == member.note.me:
             member.office.register(member.note.me, register)

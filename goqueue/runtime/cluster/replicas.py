@@ -231,9 +231,11 @@ class Replicas:
                         self._begin(partition, log)
 
     def _begin(self, partition: Partition, log: PartitionId) -> None:
+        """Have an open partition take part. One that may have records of this node alone is looked at first."""
         state = self._node.log.state.partitions.get(log)
-        is_new = state is not None and self.me in state.replicas and self.me not in state.isr and partition.log_end
-        if is_new:
+        has_others = state is not None and {*state.isr, *state.elr} != {self.me}
+        belongs = state is not None and (self.me in state.replicas or partition.topic in self._runtime.before_anew)
+        if has_others and belongs and partition.log_end:
             self._beginning.add(log)
             self.run(self._begin_anew(partition, log))
         else:
@@ -243,9 +245,11 @@ class Replicas:
         """Have a partition take part; what this node has recorded there before it followed a leader is removed."""
         try:
             state = self._node.log.state.partitions.get(log)
-            is_first = state is not None and state.partition_epoch == 1
+            is_first = state is not None and state.partition_epoch == 1 and self.me not in state.isr
             if is_first or not (await self.perform(load_epochs(partition.log, self.disk))).last:
                 _log.warning("log %s begins anew: the cluster has the records of another node", partition.log.name)
+                if (keep := self._runtime.before_anew.get(partition.topic)) is not None:
+                    keep(partition)
                 await self.perform(partition.synced(partition.log_end))
                 await self.perform(reset_partition(partition, self.disk, 0, []))
         except GoQueueError as error:
