@@ -25,7 +25,7 @@ from goqueue.broker.core.work import Work
 from goqueue.clock import SystemClock
 from goqueue.config import Config
 from goqueue.config.conflicts import exposure_of
-from goqueue.errors import CertificateInvalid, ConfigInvalid
+from goqueue.errors import CertificateInvalid, ConfigInvalid, PathInvalid
 from goqueue.observe.logs import configure_logging
 from goqueue.observe.metrics import Metrics
 from goqueue.rpc.packages import require_packages
@@ -265,6 +265,21 @@ def change_offline(config: Config, rule: Callable[[Broker], Work[T]]) -> T:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(run())
+
+
+def forget_cluster(data_directory: str) -> None:
+    """Make the directory of a stopped node that of a broker alone."""
+    disk = SystemDisk()
+    notes = NodeNotes(disk, data_directory)
+    if not notes.exist:
+        raise PathInvalid(
+            f"{data_directory} is no data directory of a node of a cluster", hint="name one with --data-dir"
+        )
+    lock = disk.lock(f"{data_directory}/lock", process_name("goqueue cluster forget", os.getpid()))
+    try:
+        notes.remove()
+    finally:
+        lock.release()
 
 
 def _raise_file_limit() -> None:

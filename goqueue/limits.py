@@ -93,6 +93,7 @@ CLUSTER_MOVES_MAX = 5_000  # of one reassignment: it is one record of the cluste
 CLUSTER_REASSIGNMENTS_KEPT = 20  # that have ended, for people
 CLUSTER_SESSION_SECONDS = 1.5  # of silence, until the controller fences a node
 CLUSTER_ASK_SECONDS = 10.0  # for an answer of the controller
+CLUSTER_LONGEST_SECONDS = 30.0  # for the replicas of a partition without a leader, until the longest one leads
 CLUSTER_NODES_MAX = 1000
 CLUSTER_FOLLOW_SECONDS = 10.0  # until a decision about a topic is followed by the node that asked for it
 CLUSTER_WITNESS_SECONDS = 3.0  # between two nodes that see that the process of a third one is gone

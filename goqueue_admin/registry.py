@@ -90,6 +90,12 @@ _CLUSTER = """Change the nodes of a cluster: its controller, a lost voter, nodes
   goqueue-admin cluster replace-voter n3
 """
 
+_PARTITION = """Recover a partition whose replicas are lost.
+
+\b
+  goqueue-admin partition recover orders/0 --dry-run
+"""
+
 _TLS = """Show the TLS certificate of a broker, and load it again.
 
 \b
@@ -164,6 +170,12 @@ PROGRAM = Program(
         Command("key list", ".keys:list_keys", "List API keys, without their secrets."),
         Command("key revoke", ".keys:revoke", "Revoke API keys, at once and for ever.", "danger"),
         Command("key rotate", ".keys:rotate", "Give an API key another secret, which is shown this once.", "danger"),
+        Command(
+            "partition recover",
+            ".partitions:recover",
+            "Make a replica the leader that may lack committed messages, where no other is left.",
+            "danger",
+        ),
         Command("quota get", ".quotas:get", "Show the quotas of a tenant and what it uses of them."),
         Command(
             "quota reset", ".quotas:reset", "Reset all quotas of a tenant to the defaults of the broker.", "danger"
@@ -217,6 +229,7 @@ PROGRAM = Program(
         "role": _ROLE,
         "tenant": _TENANT,
         "cluster": _CLUSTER,
+        "partition": _PARTITION,
         "tls": _TLS,
     },
     aliases={},

@@ -136,7 +136,7 @@ async def describe_partition(call: ApiCall) -> PartitionInfoResponse:
 
 
 def _info(member: ClusterNode, name: str, number: int) -> PartitionInfoResponse:
-    partition, state = _find(member, name, number)
+    partition, state = find_partition(member, name, number)
     return PartitionInfoResponse(
         topic=name,
         partition=number,
@@ -153,7 +153,7 @@ def _info(member: ClusterNode, name: str, number: int) -> PartitionInfoResponse:
     )
 
 
-def _find(member: ClusterNode, name: str, number: int) -> tuple[PartitionId, PartitionState]:
+def find_partition(member: ClusterNode, name: str, number: int) -> tuple[PartitionId, PartitionState]:
     topic = member.log.state.topics.get(name)
     if topic is None:
         raise TopicNotFound(f"the cluster has no topic {quoted(name)}", topic=name)
@@ -167,7 +167,7 @@ def _find(member: ClusterNode, name: str, number: int) -> tuple[PartitionId, Par
 async def change_isr(call: ApiCall, body: ChangeIsrRequest) -> PartitionInfoResponse:
     """Ask for another ISR in the name of the leader, under the rules for leaders."""
     member = member_of(call)
-    partition, state = _find(member, body.topic, body.partition)
+    partition, state = find_partition(member, body.topic, body.partition)
     nodes = member.log.state.nodes
     isr = tuple((node, nodes[node][1] if node in nodes else 0) for node in body.isr)
     await member.ask(
@@ -178,7 +178,7 @@ async def change_isr(call: ApiCall, body: ChangeIsrRequest) -> PartitionInfoResp
 
 async def elect_leader(call: ApiCall, body: ElectLeaderRequest) -> PartitionInfoResponse:
     member = member_of(call)
-    partition, _ = _find(member, body.topic, body.partition)
+    partition, _ = find_partition(member, body.topic, body.partition)
     node = "" if isinstance(body.node, UnsetType) else body.node
     await member.ask(ElectLeader(partition, node, body.unclean))
     return _info(member, body.topic, body.partition)

@@ -1,7 +1,7 @@
 """The rows of the cluster."""
 
 from goqueue import errors
-from goqueue.api import cluster, cluster_admin, cluster_metadata, cluster_partitions, cluster_peers
+from goqueue.api import cluster, cluster_admin, cluster_metadata, cluster_partitions, cluster_peers, cluster_recovery
 from goqueue.api.endpoint import Endpoint
 
 _SIGNED = (errors.ClusterOff, errors.PermissionDenied)
@@ -30,6 +30,11 @@ CLUSTER_ENDPOINTS = (
     Endpoint(
         "GET", "/cluster/partition/{topic}/{partition}/info", cluster_metadata.describe_partition,
         "Describe the replicas of a partition",
+        errors=(errors.ClusterOff, *_NO_PARTITION),
+    ),
+    Endpoint(
+        "GET", "/cluster/partition/{topic}/{partition}/recovery", cluster_recovery.describe_recovery,
+        "Tell what each replica has, and what would be lost if it led",
         errors=(errors.ClusterOff, *_NO_PARTITION),
     ),
     Endpoint(

@@ -77,7 +77,7 @@ PERMISSIONS: dict[str, Permission] = {
             "GET /admin/tls", "GET /traces/stats", "GET /admin/alerts", "GET /admin/backup",
             "GET /admin/backup/{backup}", "GET /admin/backup/{backup}/logs",
             "GET /cluster/state", "GET /cluster/health", "GET /cluster/partitions",
-            "GET /cluster/partition/{topic}/{partition}/info",
+            "GET /cluster/partition/{topic}/{partition}/info", "GET /cluster/partition/{topic}/{partition}/recovery",
         ),
         _cluster("describe"),
     ),

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
         ClusterPartitionInfo,
         ClusterStateInfo,
         ControllerTransferred,
+        RecoveryCandidate,
+        RecoveryPlan,
         ReplicaInfo,
         VoterReplaced,
     )
@@ -175,6 +177,8 @@ __all__ = [
     "QuotaUse",
     "Reader",
     "Receipt",
+    "RecoveryCandidate",
+    "RecoveryPlan",
     "Redrive",
     "Refused",
     "RegisteredSchema",
@@ -236,8 +240,8 @@ _LATER = {
             " TopicRestoreInfo TopicRestoreResult"
         ),
         "cluster_requests": (
-            "ClusterHealthInfo ClusterNodeInfo ClusterPartitionInfo ClusterStateInfo ControllerTransferred ReplicaInfo"
-            " VoterReplaced"
+            "ClusterHealthInfo ClusterNodeInfo ClusterPartitionInfo ClusterStateInfo ControllerTransferred"
+            " RecoveryCandidate RecoveryPlan ReplicaInfo VoterReplaced"
         ),
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",

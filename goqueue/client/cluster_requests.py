@@ -107,6 +107,39 @@ class ClusterPartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The leader epoch of the last unclean election."""
 
 
+class RecoveryCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of a partition, and what would be lost if it led. Unknown fields are None."""
+
+    node: str
+    can_lead: bool
+    problem: str | None = None
+    log_start: int | None = None
+    log_end: int | None = None
+    last_epoch: int | None = None
+    high_watermark: int | None = None
+    last_time: str | None = None
+    lost: int | None = None
+    """Records of other replicas that answer and that it lacks."""
+    lost_committed: int | None = None
+    """How many of them are known to be committed."""
+
+
+class RecoveryPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas of a partition, for an election that is not clean."""
+
+    topic: str
+    partition: int
+    leader: str | None
+    """If there is one, nothing has to be recovered."""
+    leader_epoch: int
+    isr: list[str]
+    elr: list[str]
+    unclean_election: str
+    has_controller: bool
+    candidates: list[RecoveryCandidate]
+    """All replicas; the first loses least."""
+
+
 class ControllerTransferred(msgspec.Struct, frozen=True, kw_only=True):
     """The controller after a transfer."""
 
@@ -155,6 +188,22 @@ class ClusterAdmin:
         """
         path = with_query("/cluster/partitions", topic=topic, unhealthy=unhealthy)
         return json_request("GET", path, list[ClusterPartitionInfo], field="partitions")
+
+    @api_request.operation
+    def plan_recovery(self, topic: str, partition: int) -> ApiRequest[RecoveryPlan]:
+        """Return what each replica of a partition has, and what would be lost if it led."""
+        return json_request("GET", f"/cluster/partition/{quote(topic)}/{partition}/recovery", RecoveryPlan)
+
+    @api_request.operation
+    def elect_leader(
+        self, topic: str, partition: int, node: str | None = None, *, unclean: bool = False
+    ) -> ApiRequest[dict[str, Any]]:
+        """Move a leader to a replica in sync, the preferred one by default.
+
+        With `unclean`, a replica that may lack committed messages leads if no other can: what it lacks is lost.
+        """
+        body = {"topic": topic, "partition": partition, "unclean": unclean} | ({} if node is None else {"node": node})
+        return json_request("POST", "/cluster/leader-election", dict[str, Any], body)
 
     @api_request.operation
     def transfer_controller(self, node: str | None = None) -> ApiRequest[ControllerTransferred]:

@@ -32,3 +32,4 @@ class TopicSettings(GroupSettings, total=False):
     key_subject: Literal["topic", "record", "topic-record"]
     replication_factor: int | None
     min_isr: int | None
+    unclean_election: Literal["never", "longest"] | None

@@ -9,6 +9,7 @@ from goqueue.broker.core.remote_partition import PartitionPositions
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
 from goqueue.cluster.messages import NodeIdentity, RaftMessage
 from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.recovery import AskEnds, EndsTold
 from goqueue.cluster.refusals import Refusal
 from goqueue.cluster.replication_messages import ReplicationMessage
 
@@ -262,6 +263,8 @@ PeerMessage = (
     | Forwarded
     | Offer
     | Offered
+    | AskEnds
+    | EndsTold
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage

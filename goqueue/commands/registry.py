@@ -53,7 +53,7 @@ _BACKUP_KEY = """Make and rotate the keys that backups are encrypted with.
   goqueue backup key rotate /etc/goqueue/backup.key
 """
 
-_CLUSTER = """Start a cluster on this machine, for trying.
+_CLUSTER = """Start a cluster on this machine, or begin a new one with a node that is left.
 
 \b
   goqueue cluster dev
@@ -83,6 +83,12 @@ COMMANDS = (
     Command("backup verify", ".backup:verify", "Read everything of a backup again: each hash and each frame."),
     Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),
     Command("cluster dev", ".cluster:dev", "Start the nodes of a cluster on this machine, until ^C.", "write"),
+    Command(
+        "cluster forget",
+        ".cluster_forget:forget",
+        "Have a stopped node forget its cluster, to begin a new one with its topics.",
+        "danger",
+    ),
     Command("config check", ".config:check", "Find every problem in a configuration file."),
     Command("config show", ".config:show", "Show the settings in effect and their origin."),
     Command("config template", ".config:template", "Write a complete configuration file."),

@@ -11,6 +11,7 @@ from goqueue.config.value_types import (
     OPTIONAL_ENDPOINT,
     OPTIONAL_PATH,
     PEERS,
+    choice,
     setting,
 )
 
@@ -78,6 +79,12 @@ class ClusterConfig:
         INTEGER,
         "How many replicas must have a message before it is committed, unless the topic says; at most all of them.",
         (1, limits.CLUSTER_REPLICAS_MAX),
+    )
+    unclean_election: str = setting(
+        "never",
+        choice("never", "longest"),
+        "What happens when no replica is left that has all committed messages, unless the topic says: wait for one, or"
+        " have the longest replica lead. What that one lacks is lost.",
     )
     session_timeout: float = setting(
         limits.CLUSTER_SESSION_SECONDS,

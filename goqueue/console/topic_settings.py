@@ -52,6 +52,7 @@ TOPIC_SETTINGS: dict[str, tuple[str, ...]] = {
     "key_subject": ("topic", "record", "topic-record"),
     "replication_factor": (),
     "min_isr": (),
+    "unclean_election": ("never", "longest"),
 }
 """Settings with their values, where these are few, for completion only: the broker may know others."""
 

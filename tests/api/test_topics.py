@@ -30,6 +30,7 @@ DEFAULTS = {
     "key_subject": "topic",
     "replication_factor": None,
     "min_isr": None,
+    "unclean_election": None,
 }
 
 
@@ -56,6 +57,7 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
         "key_subject": "topic-record",
         "replication_factor": 1,
         "min_isr": 1,
+        "unclean_election": "longest",
     }
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True, "operation": 1})

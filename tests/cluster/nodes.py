@@ -59,7 +59,7 @@ class RunningNode:
         state = self.member.log.state
         return state.partitions[PartitionId(state.topics[topic].created_ns, partition)]
 
-    async def create(self, name: str, partitions: int = 1, **settings: int) -> Topic:
+    async def create(self, name: str, partitions: int = 1, **settings: int | str) -> Topic:
         spec = TopicSpec(name=name, partitions=partitions, settings=TopicSettings(**settings))  # type: ignore[arg-type]
         return await self.runtime.create_topic(spec)
 

@@ -24,6 +24,8 @@ from goqueue.errors import (
     TopicExists,
     TopicNotFound,
 )
+from goqueue.runtime.cluster.notes import NodeNotes
+from goqueue.storage.disk import SystemDisk
 from tests.cluster.nodes import NAMES, RunningCluster, RunningNode, run, wait
 
 
@@ -298,6 +300,6 @@ def test_logs_of_another_cluster_are_led_in_an_epoch_above_theirs(tmp_path: Path
             assert cluster["n1"].state(name).leader_epoch > former[0]
 
     run(before, tmp_path, "n1", feature_level=2)
-    for note in ("cluster", "vote", "high-watermarks"):
-        (tmp_path / "n1" / note).unlink()
+    (tmp_path / "n1" / "high-watermarks").unlink()
+    NodeNotes(SystemDisk(), str(tmp_path / "n1")).remove()
     run(after, tmp_path, *NAMES, feature_level=2)

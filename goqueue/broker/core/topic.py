@@ -175,6 +175,14 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         msgspec.Meta(description="How many replicas must have a message until it is committed; null: the cluster's."),
     ] = None
 
+    unclean_election: Annotated[
+        Literal["never", "longest"] | None,
+        msgspec.Meta(
+            description="When no replica is left that has all committed messages: wait for one, or have the longest "
+            "replica lead, and lose what it lacks; null: the cluster's setting."
+        ),
+    ] = None
+
     def delivery(self) -> DeliverySettings:
         return DeliverySettings(**{name: getattr(self, name) for name in DELIVERY_FIELDS})
 

@@ -55,6 +55,7 @@ from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.runtime.cluster.presence import Presence
 from goqueue.runtime.cluster.proposals import Proposals
+from goqueue.runtime.cluster.recovery_exchange import RecoveryExchange
 from goqueue.runtime.cluster.replicas import Replicas
 from goqueue.runtime.cluster.serving_lease import ServingLease
 from goqueue.runtime.cluster.votes import Votes
@@ -83,8 +84,10 @@ class ClusterNode:
         self.membership = Membership(settings.membership, settings.node, settings.peers)
         self.handlers: dict[type, MessageHandler] = {}
         self.on_disconnected: Signal[[str]] = Signal()
+        self._timers = OwnedTasks("a timer of the node", runtime.on_failure.emit)
         self.office = ControllerRunner(self)
         self.client = ControllerClient(self, runtime.on_failure.emit)
+        self.recovery = RecoveryExchange(self, self._timers)
         self.presence = Presence(self)
         self.topics = ClusterTopics(self, runtime)
         self.lease = ServingLease(self)
@@ -98,7 +101,6 @@ class ClusterNode:
         self._runtime = runtime
         self._peers = tuple(sorted(settings.peers))
         self._loop: asyncio.AbstractEventLoop
-        self._timers = OwnedTasks("a timer of the node", runtime.on_failure.emit)
         self._timer: asyncio.TimerHandle | None = None
         self._ticks: asyncio.TimerHandle | None = None
         self._ping_ns = 0
@@ -153,6 +155,7 @@ class ClusterNode:
             if timer is not None:
                 timer.cancel()
         await self.topics.stop()
+        await self._timers.stop()
         await self.network.stop()
         await self.replicas.stop()
         self._proposals.refuse()
@@ -169,12 +172,10 @@ class ClusterNode:
                 await self.client.ask(StopNode(self.settings.node, epoch), _TRANSFER_SECONDS)
 
     async def _wait_until_deposed(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_TRANSFER_SECONDS):
                 while self.raft is not None and self.raft.is_leader and self.network.links:
                     await self.changed.wait()
-        except TimeoutError:
-            pass
 
     def now(self) -> int:
         return self._runtime.clock.monotonic_ns()
@@ -184,8 +185,7 @@ class ClusterNode:
     def _form(self) -> None:
         """Form the cluster if all are here."""
         hellos = {node: link.hello for node, link in self.network.links.items()}
-        note = form(self.note, self._peers, hellos, lambda: str(uuid.uuid4()))
-        if note is not None:
+        if (note := form(self.note, self._peers, hellos, lambda: str(uuid.uuid4()))) is not None:
             self._adopt(note)
 
     def _adopt(self, note: ClusterNote) -> None:
@@ -233,8 +233,7 @@ class ClusterNode:
             self._form()
 
     def _meet(self, cluster_id: str, voters: tuple[NodeIdentity, ...]) -> None:
-        note = join(self.note, cluster_id, voters)
-        if note is not None:
+        if (note := join(self.note, cluster_id, voters)) is not None:
             self._adopt(note)
 
     def _ended(self, link: PeerLink) -> None:
@@ -398,6 +397,7 @@ class ClusterNode:
             self.network.learn(node, registered.peer_address)
         self.presence.register()
         self.office.tick()
+        self.recovery.look()
         self.lease.renew()
         self._ticks = self._timers.call_later(_TICK_SECONDS, self._tick)
 

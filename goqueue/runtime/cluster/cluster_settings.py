@@ -42,6 +42,8 @@ class ClusterSettings:
     """Of topics that do not set their own; at most one replica on each node."""
     min_isr: int = CLUSTER_MIN_ISR
     """The same for topics without their own; at most all replicas."""
+    unclean_election: str = "never"
+    """Whether the longest replica leads where no other can, for topics that do not set their own."""
     session_ns: int = round(CLUSTER_SESSION_SECONDS * NANOSECONDS)
     """After which silence the controller fences a node."""
     replica_lag_ns: int = round(CLUSTER_REPLICA_LAG_SECONDS * NANOSECONDS)
@@ -71,6 +73,7 @@ def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSetti
         "" if config.rack == "none" else config.rack,
         config.replication_factor,
         config.min_isr,
+        config.unclean_election,
         round(config.session_timeout * NANOSECONDS),
         round(config.replica_lag * NANOSECONDS),
     )

@@ -67,7 +67,7 @@ class LocalReplica:
         hide(partition.log, self._disk, self._noted)
         partition.derive()
         self.transactions = TransactionTracker(partition, noted.undecided)
-        self._log = ReplicaLog(owner, partition, self.transactions)
+        self.log = ReplicaLog(owner, partition, self.transactions)
         partition.producers = None
         partition.commits.obstacle = leadership.lost()
         partition.leadership = leadership
@@ -94,7 +94,7 @@ class LocalReplica:
     def set_state(self, state: PartitionState | None) -> None:
         """Take over a state of the cluster's log; None if the partition is deleted."""
         self.state, role, leader = state, self.leadership, self.leader
-        self._log.tell_progress()
+        self.log.tell_progress()
         if leader is not None and (state is None or (state.leader, state.leader_epoch) != (leader.me, leader.epoch)):
             self._stop_leading()
         if state is None:
@@ -130,7 +130,7 @@ class LocalReplica:
         try:
             while (state := self.state) is not None and not self._fits(state) and not self.failure:
                 while self.follower is not None and self.follower.stage is FollowerStage.CUTTING:
-                    await self._log.wait()
+                    await self.log.wait()
                 self._drop_follower()
                 if not self._owner.takes_part:
                     return
@@ -160,10 +160,10 @@ class LocalReplica:
 
     async def _lead(self, state: PartitionState) -> None:
         partition, owner, role = self.partition, self._owner, self.leadership
-        await self._log.index()
+        await self.log.index()
         partition.producers = None
         await owner.perform(load_producers(partition, self._disk))
-        index = await self._log.index()
+        index = await self.log.index()
         if self.state is None or self._differs(state):
             return
         if index.last_epoch >= state.leader_epoch:
@@ -185,7 +185,7 @@ class LocalReplica:
         asked = RaiseEpoch(self.id, self._owner.me, state.leader_epoch, last_epoch)
         self._owner.ask_controller(self, AskController(asked))
         while not self._differs(state):
-            await self._log.wait()
+            await self.log.wait()
 
     def _differs(self, state: PartitionState) -> bool:
         now = self.state
@@ -204,7 +204,7 @@ class LocalReplica:
         partition.wake()
 
     async def _follow(self, state: PartitionState) -> None:
-        index = await self._log.index()
+        index = await self.log.index()
         if self._differs(state):
             return
         owner = self._owner
@@ -371,13 +371,13 @@ class LocalReplica:
     async def _cut(self, follower: FollowerReplica, effect: CutBack | EmptyLog) -> None:
         """Bring the log back to what the leader has."""
         try:
-            await self._log.cut(effect)
+            await self.log.cut(effect)
         except GoQueueError as error:
             self._fail(error)
         self.partition.producers = None
         log = self.partition.log
         follower.cut_done(log.first_offset, log.next_offset, effect.rows if isinstance(effect, EmptyLog) else None)
-        self._log.tell_progress()
+        self.log.tell_progress()
         if follower is self.follower:
             self._show_committed(follower)
             if follower.leader in self._owner.streams and not self.failure:
@@ -440,7 +440,7 @@ class LocalReplica:
                 if (stream := self._owner.streams.get(follower.leader)) is not None:
                     stream.confirm(self)
             self.partition.commits.advance()
-        self._log.tell_progress()
+        self.log.tell_progress()
 
     def __repr__(self) -> str:
         return f"<LocalReplica {self.partition.log.name}: {self.leader or self.follower or 'idle'}>"

@@ -18,7 +18,7 @@ class NodeNotes:
     """The notes of one data directory."""
 
     def __init__(self, disk: Disk, path: str) -> None:
-        self._disk = disk
+        self._disk, self._path = disk, path
         self._cluster, self._vote = f"{path}/cluster", f"{path}/vote"
 
     def refuse_member(self) -> None:
@@ -28,6 +28,18 @@ class NodeNotes:
                 "the data directory belongs to a node of a cluster, whose keys all nodes share",
                 hint="make keys while the cluster runs: `goqueue-admin key create`",
             )
+
+    @property
+    def exist(self) -> bool:
+        """Return whether the directory is that of a node."""
+        return self._disk.kind(self._cluster) == "file"
+
+    def remove(self) -> None:
+        """Forget the cluster: first who this node was, because without its vote it could vote twice in a term."""
+        for path in (self._cluster, self._vote):
+            if self._disk.kind(path) == "file":
+                self._disk.remove(path)
+                self._disk.sync_directory(self._path)
 
     def load(self, node: str) -> ClusterNote | None:
         """Return who this directory belongs to, or None if no node of a cluster has used it."""

@@ -9,6 +9,8 @@ from goqueue.broker.core.transaction_tracker import TransactionTracker
 from goqueue.broker.core.truncation import reset_partition, truncate_partition
 from goqueue.cluster.epoch_index import EpochIndex
 from goqueue.cluster.follower_replica import CutBack, EmptyLog
+from goqueue.cluster.recovery import ReplicaExtent
+from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.replica_owner import ReplicaOwner
 
 _log = logging.getLogger("goqueue.cluster")
@@ -48,6 +50,16 @@ class ReplicaLog:
             log.refuse_unless_open()
             log.sync_soon()
             await self._progress.wait()
+
+    async def extent(self, core: EpochIndex | None, high_watermark: int, problem: str) -> ReplicaExtent:
+        """Return what the log has. `core` is its index while it has a role."""
+        broker_epoch = self._owner.broker_epoch
+        try:
+            index = await self.index() if core is None else core
+        except GoQueueError as error:
+            return ReplicaExtent(broker_epoch, problem=error.sentence)
+        rows, last_time = tuple(index.rows), self._partition.log.last_time
+        return ReplicaExtent(broker_epoch, index.start, index.end, high_watermark, rows, last_time, problem)
 
     async def cut(self, effect: CutBack | EmptyLog) -> None:
         """Bring the log back to what the leader has. Raises GoQueueError if the disk refuses that."""

@@ -20,6 +20,7 @@ from goqueue.broker.losses import AbsentLog, UnavailableLog
 from goqueue.cluster.leader_replica import AskController, ReplicaSettings
 from goqueue.cluster.metadata import ClusterState
 from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.recovery import ReplicaExtent
 from goqueue.cluster.replication_messages import (
     DataHeader,
     FetchRange,
@@ -273,6 +274,20 @@ class Replicas:
         self._uneven.pop(replica, None)
         self._early.pop(log, None)
         self._noted.forget(log)
+
+    async def end_of(self, log: PartitionId) -> ReplicaExtent | None:
+        """Return what this node has of a partition; None if it has nothing."""
+        replica = self.local.get(log)
+        if replica is not None:
+            core = replica.leader or replica.follower
+            index = None if core is None else core.index
+            return await replica.log.extent(index, replica.high_watermark, replica.failure)
+        for topic in self._runtime.broker.topics.values():
+            if topic.created_ns == log.topic_id and log.partition < len(topic.partitions):
+                found = topic.partition(log.partition).log
+                if isinstance(found, UnavailableLog) and found.fence is not None:
+                    return ReplicaExtent(self.broker_epoch, problem=found.fence.sentence)
+        return None
 
     # --- what a replica asks of its owner ---
 
