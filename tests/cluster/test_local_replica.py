@@ -181,6 +181,7 @@ def test_follower_removes_what_its_leader_has_removed(tmp_path: Path) -> None:
         await follower.runtime.perform(maintain_partition(follower.partition, settings, follower.runtime.disk, 0))
 
         assert follower.partition.earliest == 4
+        await cluster.until(lambda: follower.replica.high_watermark == leader.replica.high_watermark)
         assert await follower.values() == [b"last"]
 
     run(tmp_path, scenario)

@@ -45,6 +45,8 @@ _CREDIT_BYTES_MIN = CLUSTER_WINDOW_BYTES // 16
 """Less is given back with more: a message costs more than it is worth."""
 _RETRY_SECONDS = 5.0
 """Until a log is read again that could not be read."""
+_TELL_SECONDS = 0.002
+"""A high watermark waits so long for data that carries it: messages of its own are a third of what followers do."""
 _RESERVED_BYTES = CLUSTER_WINDOW_BYTES // 2
 """Credit that is left to what is pushed, while other partitions catch up."""
 
@@ -87,7 +89,7 @@ class ReplicationStream:
         self._higher: dict[StreamedReplica, None] = {}
         self._freed = 0
         """Bytes of data that are on the disk here, and not given back."""
-        self._is_armed = self._is_loading = False
+        self._is_armed = self._is_telling = self._is_loading = False
         self._loading: asyncio.Task[None] | None = None
 
     def tell(self, message: ReplicationMessage) -> None:
@@ -200,6 +202,7 @@ class ReplicationStream:
         self.link.send_parts(DATA, (header.encode(), *buffers), DATA_HEADER_BYTES + size)
         self.credit -= size
         leader.sent(self.node, end)
+        self._higher.pop(replica, None)
 
     # --- what goes together, once in a turn of the loop ---
 
@@ -209,9 +212,17 @@ class ReplicationStream:
         self._arm()
 
     def tell_higher(self, replica: StreamedReplica) -> None:
-        """The high watermark of a log that is led here has risen."""
+        """The high watermark of a log that is led here has risen: the next data tells it, if that comes soon."""
         self._higher[replica] = None
-        self._arm()
+        if not self._is_telling:
+            self._is_telling = True
+            self._loop.call_later(_TELL_SECONDS, self._tell_higher)
+
+    def _tell_higher(self) -> None:
+        self._is_telling = False
+        higher, self._higher = self._higher, {}
+        if not self.is_over:
+            self._send_positions(HIGH_WATERMARKS, [row for one in higher if (row := one.position()) is not None])
 
     def free(self, size: int, _: GoQueueError | None = None) -> None:
         """Give back the credit of data that is stored or refused, or was not taken."""
@@ -230,9 +241,6 @@ class ReplicationStream:
         if self._confirm:
             confirmed, self._confirm = self._confirm, {}
             self._send_positions(CONFIRMATIONS, [row for one in confirmed if (row := one.confirmation()) is not None])
-        if self._higher:
-            higher, self._higher = self._higher, {}
-            self._send_positions(HIGH_WATERMARKS, [row for one in higher if (row := one.position()) is not None])
         if self._freed >= _CREDIT_BYTES_MIN:
             freed, self._freed = self._freed, 0
             self.link.send_parts(CREDIT, (_CREDIT.pack(freed),), _CREDIT.size)

@@ -1,0 +1,98 @@
+"""The high watermark on the connection of two nodes: with the data that follows it, or in a message of its own."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.replication_messages import DataHeader, ReplicaPosition, decode_positions
+from goqueue.runtime.cluster.replication_stream import DATA, HIGH_WATERMARKS, ReplicationStream
+from goqueue.storage import frame, scan
+from goqueue.storage.log import AppendResult
+
+LOG = PartitionId(1, 0)
+
+
+class Replica:
+    """A replica of the leader."""
+
+    def __init__(self, **attributes: object) -> None:
+        self.__dict__ |= attributes
+
+
+class Stream:
+    """A stream of the leader of one partition to the node n2, and what it has sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, bytes]] = []
+        self.timers: list[Callable[[], None]] = []
+        link: Any = SimpleNamespace(node="n2", send_parts=lambda kind, parts, _: self.sent.append((kind, parts[0])))
+        loop: Any = SimpleNamespace(call_later=lambda _, callback: self.timers.append(callback))
+        nothing: Any = None  # neither threads nor tasks are needed
+        self.stream = ReplicationStream(link, loop, nothing, nothing)
+        self.end = self.high_watermark = 0
+        self.cursor = SimpleNamespace(next=0, is_open=True)
+        self.replica: Any = Replica(
+            partition=SimpleNamespace(log=SimpleNamespace(first_offset=0)),
+            leader=SimpleNamespace(log=LOG, epoch=1, common_end=0, followers={"n2": self.cursor}, sent=self._note_sent),
+            position=lambda: ReplicaPosition(LOG, 1, self.high_watermark),
+        )
+
+    def _note_sent(self, _: str, end: int) -> None:
+        self.cursor.next = end
+
+    def push(self) -> None:
+        frames = scan.walk(bytearray(frame.encode(b"x", offset=self.end)))
+        self.replica.leader.high_watermark = self.high_watermark
+        self.stream.push(self.replica, frames, AppendResult(self.end, self.end + 1, 1))
+        self.end += 1
+
+    def commit(self) -> None:
+        self.high_watermark = self.end
+        self.stream.tell_higher(self.replica)
+
+    def pass_time(self) -> None:
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            timer()
+
+    def told(self) -> list[int]:
+        """Return the high watermarks in messages of their own."""
+        return [row.end for kind, content in self.sent if kind == HIGH_WATERMARKS for row in decode_positions(content)]
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return Stream()
+
+
+def test_high_watermark_is_told_after_a_moment_without_data(stream: Stream) -> None:
+    stream.push()
+    stream.commit()
+    assert stream.told() == []
+    stream.pass_time()
+    assert stream.told() == [1]
+    stream.push()
+    stream.commit()
+    stream.pass_time()
+    assert stream.told() == [1, 2], "a later one is told as well"
+
+
+def test_high_watermark_that_data_has_carried_is_not_told_again(stream: Stream) -> None:
+    stream.push()
+    stream.commit()
+    stream.push()
+    stream.pass_time()
+    headers = [DataHeader.decode(content) for kind, content in stream.sent if kind == DATA]
+    assert [header.high_watermark for header in headers] == [0, 1]
+    assert stream.told() == []
+
+
+def test_nothing_is_told_on_a_connection_that_has_ended(stream: Stream) -> None:
+    stream.push()
+    stream.commit()
+    stream.stream.end()
+    stream.pass_time()
+    assert stream.told() == []
