@@ -18,8 +18,6 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, LogClosed, LogFenced, PathInvalid
 from goqueue.events import Signal
@@ -184,7 +182,7 @@ class Log:
         appended = AppendResult(self.next_offset, self.next_offset + len(frames), now)
         self._enqueue(frames, first, now, acknowledge)
         segment = self.active
-        kinds = int(np.bitwise_or.reduce(frames.flags))
+        kinds = frames.flags_of_any
         has_control = bool(kinds & frame.CONTROL)
         self.lanes.note(self.lanes_of(segment), frames, self.next_offset, has_control=has_control)
         segment.size += size

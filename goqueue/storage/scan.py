@@ -13,7 +13,7 @@ What must stay true: nothing here decides what is damage. A walk says how far pl
 reach, a verification how many of them have the right checksum; the caller knows what it expected.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from goqueue.errors import FrameInvalid
-from goqueue.limits import FRAME_HEADER_BYTES, INDEX_BLOCK_BYTES, PRIORITY_COUNT, VALUE_BYTES_MAX
+from goqueue.limits import FRAME_HEADER_BYTES, INDEX_BLOCK_BYTES, OFFSET_MAX, PRIORITY_COUNT, VALUE_BYTES_MAX
 from goqueue.storage import checksum, frame
 
 PLAIN_FRAMES = 40
@@ -92,6 +92,16 @@ class Frames:
     @property
     def flags(self) -> Bytes:
         return self._field("u1", frame.AT_FLAGS)
+
+    @property
+    def flags_of_any(self) -> int:
+        """The flags that at least one of them has."""
+        if len(self) >= PLAIN_FRAMES:
+            return int(np.bitwise_or.reduce(self.flags))
+        content, found = self.buffer.data, 0
+        for position in self.positions.tolist():
+            found |= content[position + frame.AT_FLAGS]
+        return found
 
     @property
     def priorities(self) -> Bytes:
@@ -305,7 +315,13 @@ def verify(frames: Frames) -> int:
 
 def _verify_each(frames: Frames) -> int:
     """Verify frame by frame: wrong checksums cannot cancel each other."""
-    content, stored = frames.buffer.data, frames.checksums
+    content = frames.buffer.data
+    if len(frames) < PLAIN_FRAMES:
+        for number, (position, length) in enumerate(_places(frames)):
+            if frame.checksum_of(content, position, length) != frame.checksum_at(content, position):
+                return number
+        return len(frames)
+    stored = frames.checksums
     starts, ends, flags = frames.positions, frames.positions + frames.lengths, frames.flags
     for first in range(0, len(frames), _GROUP_FRAMES):
         group = slice(first, first + _GROUP_FRAMES)
@@ -313,6 +329,11 @@ def _verify_each(frames: Frames) -> int:
         if found != stored[group].tolist():
             return first + int(np.argmax(np.array(found, np.uint32) != stored[group]))
     return len(frames)
+
+
+def _places(frames: Frames) -> Iterator[tuple[int, int]]:
+    """Yield position and length of each frame."""
+    return zip(frames.positions.tolist(), frames.lengths.tolist(), strict=True)
 
 
 def _first_unsound(sound: Callable[[int, int], bool], count: int) -> int:
@@ -331,6 +352,9 @@ def in_order(frames: Frames, last_offset: int, last_timestamp: int) -> int:
     """Count the frames from the first on with rising offsets and times that do not fall."""
     if not len(frames):
         return 0
+    if len(frames) == 1:
+        is_rising = last_offset < frames.first_offset <= OFFSET_MAX
+        return int(is_rising and last_timestamp <= frames.last_timestamp <= OFFSET_MAX)
     offsets, timestamps = frames.offsets, frames.timestamps
     if offsets[0] <= last_offset or timestamps[0] < last_timestamp:
         return 0
@@ -345,8 +369,7 @@ def stamp(frames: Frames, first_offset: int, timestamp: int) -> None:
     Only what changes enters the new checksum: the difference of the old and the new fields.
     """
     if len(frames) < PLAIN_FRAMES:
-        places = zip(frames.positions.tolist(), frames.lengths.tolist(), strict=True)
-        for offset, (position, length) in enumerate(places, first_offset):
+        for offset, (position, length) in enumerate(_places(frames), first_offset):
             frame.stamp(frames.buffer.data, position, length, offset, timestamp)
         return
     offset_field = column(frames.buffer, ">u8", frame.AT_OFFSET)

@@ -174,6 +174,8 @@ def _joined(group: list[TailBlock]) -> TailBlock:
     if len(group) == 1:
         return group[0]
     content = np.concatenate([block.buffer for block in group])
-    ends = np.cumsum([len(block.buffer) for block in group]).tolist()
-    shifted = [block.positions + start for block, start in zip(group, [0, *ends], strict=False)]
+    shifted, start = list[Positions](), 0
+    for block in group:
+        shifted.append(block.positions + start)
+        start += len(block.buffer)
     return TailBlock(group[0].first_offset, content, np.concatenate(shifted))

@@ -38,6 +38,6 @@ def dense_pieces(frames: Frames) -> list[Frames]:
 
 
 def epochs_in(frames: Frames) -> tuple[EpochRow, ...]:
-    if not (frames.flags & frame.CONTROL).any():
+    if not frames.flags_of_any & frame.CONTROL:
         return ()
     return tuple((decode_epoch_frame(message).epoch, message.offset) for message in epoch_messages(frames))
