@@ -102,6 +102,7 @@ class Runtime:
         self.turn: Turn = FairTurn(self._loop) if self.settings.has_tenants else Turn(self._loop)
         self.store = Store.open(self.disk, path, self.clock, owner=owner, settings=settings, deliver=self._deliver)
         try:
+            self.store.resources.flusher.defer = self._loop.call_soon
             self.store.resources.flusher.on_round.subscribe(self._observe_round)
             self.store.resources.on_roll.subscribe(self._note_ends_soon)
             self.broker = Broker(

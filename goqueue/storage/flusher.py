@@ -62,6 +62,10 @@ class Flusher:
         self._copied: dict[Flushable, None] = {}
         """Logs whose copies have got something since they were synced."""
         self._thread: threading.Thread | None = None
+        self.defer: Callable[[Callable[[], None]], object] | None = None
+        """Calls a function once the owner has done what it is at; None: logs are handed to the thread at once."""
+        self._submitted: list[Flushable] = []
+        """Logs that are handed over then."""
         self.on_round: Signal[[int]] = Signal()
         """Hears, on the thread that did it, how many nanoseconds each round took."""
         self.failure: BaseException | None = None
@@ -71,6 +75,16 @@ class Flusher:
         """Have the log's chunks written in the next round."""
         if not log.submitted:
             log.submitted = True
+            if self.defer is None:
+                self._inbox.put(log)
+            else:
+                if not self._submitted:
+                    self.defer(self._hand_over)
+                self._submitted.append(log)
+
+    def _hand_over(self) -> None:
+        submitted, self._submitted = self._submitted, []
+        for log in submitted:
             self._inbox.put(log)
 
     def sync_soon(self, log: Flushable) -> None:
@@ -84,6 +98,7 @@ class Flusher:
 
     def stop(self) -> None:
         """Write and sync what is left, and end the thread."""
+        self._hand_over()
         if self._thread is not None:
             self._inbox.put(None)
             self._thread.join()
@@ -114,7 +129,7 @@ class Flusher:
             self._round([first, *self._gathered()], sync=self._is_due())
 
     def _gathered(self) -> list[Flushable]:
-        """All that waits now. A stop that waits is put back, behind what came before it."""
+        """Return all that was handed over. A stop that waits is put back, behind what came before it."""
         logs: list[Flushable] = []
         while True:
             try:
@@ -161,8 +176,9 @@ class Flusher:
             self._unsynced.clear()
             self._synced_ns = self._clock.monotonic_ns()
         if outcomes:
-            self.on_round.emit(self._clock.monotonic_ns() - began)
+            took = self._clock.monotonic_ns() - began
             self._deliver(list(outcomes.items()))
+            self.on_round.emit(took)
             self._copied.update((log, None) for log in outcomes if log.writer.has_unsynced_copy)
         self._sync_copies()
 

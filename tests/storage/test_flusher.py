@@ -57,6 +57,28 @@ def test_segment_is_synced_before_the_next_is_created(disk: FaultyDisk, store: S
         assert synced < lines.index(f"create {stem}{number:020d}.log")
 
 
+def test_logs_are_handed_over_when_their_owner_has_done_what_it_is_at(store: Store) -> None:
+    later: list[Callable[[], None]] = []
+    store.resources.flusher.defer = later.append
+    logs, answers = [store.create(f"t/{number}") for number in range(2)], Answers()
+    for log in [*logs, *logs]:
+        log.append(batch([b"x"]), answers)
+    (hand_over,) = later
+    store.flush()
+    assert answers.given == [], "the owner is not done"
+    hand_over()
+    store.flush()
+    assert answers.given == [None] * 4
+
+
+def test_stop_writes_what_was_not_handed_over(store: Store) -> None:
+    store.resources.flusher.defer = lambda _: None
+    answers = Answers()
+    store.create("t/0").append(batch([b"x"]), answers)
+    store.close()
+    assert answers.given == [None]
+
+
 def test_round_without_work_writes_nothing(disk: FaultyDisk, store: Store) -> None:
     append(store, store.create("t/0"), b"x")
     operations = disk.operations
