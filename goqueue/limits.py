@@ -190,6 +190,7 @@ TRANSACTION_PARTICIPANTS_MAX = 1_000  # partitions and groups: all of them are n
 TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an unused id
 TRANSACTIONAL_IDS_DELETED_AT_ONCE = 1_000  # at once: some ten milliseconds
 TRANSACTION_LOGS = 2  # in a new data directory; each has syncs of its own: four cost 8 % of all transactions
+CLUSTER_TRANSACTION_LOGS = 8  # in a cluster, for good: several for each of three nodes
 TRANSACTION_SEGMENT_BYTES = 8 * MIB  # of their log, before it may be compacted: what a crash has to read again
 OPERATIONS_MAX = 1_000  # recorded operations; of the most frequent kind the oldest are forgotten first
 OPERATIONS_FORGOTTEN_AT_ONCE = 50  # so that not every operation has to look for the oldest

@@ -37,6 +37,7 @@ from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_n
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.kept_records import KeptRecords
+from goqueue.runtime.cluster.transaction_exchange import TransactionExchange
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.payload_check_runner import PayloadCheckRunner
@@ -45,6 +46,9 @@ from goqueue.runtime.usage_runner import UsageRunner
 from goqueue.storage.scan import Frames
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+_TOPICS_ALONE = 1
+"""The feature level of a cluster that shares topics and groups, and no transactions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,6 +198,8 @@ class ApiContext:
     """What this node had before its cluster, and the cluster has not taken."""
     coordinators: CoordinatorExchange | None = None
     """The other nodes of a cluster that shares its groups."""
+    transactions: TransactionExchange | None = None
+    """The same for transactions."""
     payload_checks: PayloadCheckRunner = field(init=False)
     gatherer: DoctorFactsCollector = field(init=False)
     alerts: AlertRunner = field(init=False)
@@ -222,6 +228,15 @@ class ApiContext:
             raise NotInCluster(
                 f"a cluster of several nodes does not serve {what} yet: their log is not replicated",
                 hint="use a broker that runs alone for them",
+                what=what,
+            )
+
+    def refuse_before_level(self, what: str) -> None:
+        """Refuse what a node of a cluster does only once all nodes know it."""
+        if self.cluster is not None and self.cluster.log.state.feature_level == _TOPICS_ALONE:
+            raise NotInCluster(
+                f"not all nodes of the cluster know {what} over several nodes: some run an earlier version",
+                hint="upgrade them; see `goqueue-cli cluster nodes`",
                 what=what,
             )
 

@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from goqueue.api.access import UNRESTRICTED
 from goqueue.api.endpoint import ApiCall
-from goqueue.api.fields import Epoch, ProducerId
+from goqueue.api.fields import Epoch, ProducerId, TransactionalId
 from goqueue.api.http.error_responses import ErrorJson, error_json
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage, priority_of
@@ -59,6 +59,10 @@ class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
         ProducerId | None, msgspec.Meta(description="Publish in the open transaction of this producer.")
     ] = None
     epoch: Epoch | None = None
+    transactional_id: Annotated[
+        TransactionalId | None,
+        msgspec.Meta(description="That of the transaction: it says which node of a cluster coordinates it."),
+    ] = None
     begin: Annotated[bool, msgspec.Meta(description="Begin the transaction if it has not begun.")] = False
 
 
@@ -114,10 +118,10 @@ async def _publish_one(call: ApiCall, topic: Topic, message: OutgoingMessage) ->
 async def _publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
     transaction = _transaction_of(query)
     if transaction is not None:
-        call.app.refuse_unreplicated("transactions")
-        check_transaction(call, transaction)
-        coordinator = call.runtime.broker.transactions.of_transaction(transaction)
-        coordinator.current(transaction)  # before a topic is created in vain
+        call.app.refuse_before_level("transactions")
+        check_transaction(call, transaction, query.transactional_id)
+        coordinator = call.runtime.broker.transactions.of_transaction(transaction, query.transactional_id)
+        coordinator.current(transaction, query.transactional_id)  # before a topic is created in vain
     topic = await publishable_topic(call, call.parameters["topic"])
     publish_body = _publish_frames if is_frames(call.request) else _publish_messages
     return PublishResponse(await publish_body(call, topic, transaction))
@@ -126,7 +130,7 @@ async def _publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
 def _transaction_of(query: PublishQuery) -> TransactionId | None:
     if query.producer_id is not None and query.epoch is not None:
         return TransactionId(query.producer_id, query.epoch)
-    if query.producer_id is None and query.epoch is None and not query.begin:
+    if query.producer_id is None and query.epoch is None and not query.begin and query.transactional_id is None:
         return None
     missing = "epoch" if query.epoch is None and query.producer_id is not None else "producer_id"
     raise invalid(missing, "is missing: a transaction is named by producer_id and epoch", "give both, or neither")
@@ -269,14 +273,16 @@ async def _append_in_transaction(
             await call.runtime.load_producers(partition)
     offer = call.runtime.transaction_runner.offer  # which has nothing to wait for any more
     pending: dict[_Target, _Pending] = {
-        target: await offer(transaction, chosen[target], frames) for target, frames in batches.items()
+        target: await offer(transaction, chosen[target], frames, name=call.query.transactional_id)
+        for target, frames in batches.items()
     }
     return targets, positions, pending
 
 
 async def _enlist(call: ApiCall, transaction: TransactionId, logs: Iterable[LogRef]) -> None:
-    coordinator = call.runtime.broker.transactions.of_transaction(transaction)
-    await call.runtime.decide(coordinator.enlist(transaction, logs, begin=call.query.begin))
+    name = call.query.transactional_id
+    coordinator = call.runtime.broker.transactions.of_transaction(transaction, name)
+    await call.runtime.decide(coordinator.enlist(transaction, logs, name=name, begin=call.query.begin))
 
 
 async def _placement(pending: _Pending, call: ApiCall) -> Placement | GoQueueError | None:
@@ -416,7 +422,8 @@ async def _append_section(
         if topic.validation:
             await call.app.payload_checks.check_section(topic, partition, content)
         if transaction is not None:
-            return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max, routing)
+            runner, name = call.runtime.transaction_runner, call.query.transactional_id
+            return await runner.publish(transaction, partition, content, bytes_max, routing, name)
         return await call.runtime.publish(partition, content, bytes_max, routing, _LEVELS[call.query.acks], walked)
     except GoQueueError as error:
         return error.without_tracebacks()

@@ -27,6 +27,7 @@ from goqueue.api.tenant_access import TenantGate, TenantKeyGate
 from goqueue.api.tenant_pipeline import TenantPipeline
 from goqueue.api.tenant_rows import in_worlds
 from goqueue.api.tenant_shares import TenantShares
+from goqueue.api.transaction_list import transactions_here
 from goqueue.backup.opening import open_target
 from goqueue.backup.retention import BackupRetention
 from goqueue.backup.target import BackupTarget
@@ -37,6 +38,7 @@ from goqueue.broker.internal_topics import FOLLOWED
 from goqueue.broker.tenants.meters import TenantMeters
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.cluster.feature_levels import FEATURE_LEVEL
+from goqueue.cluster.participant_messages import ListTransactions
 from goqueue.cluster.peer_messages import ListGroups
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
@@ -54,9 +56,11 @@ from goqueue.runtime.cluster.cluster_facts import cluster_metrics
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
+from goqueue.runtime.cluster.hanging_transactions import HangingTransactions
 from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.remote_partitions import RemotePartitions
+from goqueue.runtime.cluster.transaction_exchange import TransactionExchange
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.history_sampler import HistorySampler
@@ -129,9 +133,9 @@ class BrokerService:
         self._tenant_runner: TenantRunner | None = None
         self._audit_file: AuditFile | None = None
         self._tasks = OwnedTasks("a part of the node in the cluster", self.runtime.on_failure.emit)
-        self._coordinators: LeaderShards | None = None
         self._remotes: RemotePartitions | None = None
         self._shared: SharedState | None = None
+        self._coordinators: list[LeaderShards] = []
         self._trace_export: TraceExport | None = None
         self._metrics_export: MetricsExport | None = None
 
@@ -171,10 +175,11 @@ class BrokerService:
         """Join the cluster, if there is one in the configuration. The address is that of the listener for clients."""
         if self.config.cluster.peers != "none":
             member = ClusterNode(self.runtime, cluster_settings(self.config.cluster, client_address))
-            topics, groups = self.runtime.broker.topics, self.runtime.broker.groups
+            broker = self.runtime.broker
+            topics, groups, transactions = broker.topics, broker.groups, broker.transactions
             if groups.settings.is_replicated:  # nothing is recorded before the cluster says who leads
                 followed = [partition for name in FOLLOWED for partition in topics[name].partitions]
-                for log in (*followed, *groups.partitions):
+                for log in (*followed, *groups.partitions, *transactions.partitions):
                     log.leadership = Leadership(log.topic, log.number, member.settings.node)
                 self._shared = SharedState(
                     member, self.runtime, self.context.payload_checks, self._tasks, self.pipeline
@@ -186,8 +191,11 @@ class BrokerService:
                 self.context.led, self.context.kept = self._shared.led, self._shared.kept
                 self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
                 self._remotes = RemotePartitions(member, self.runtime)
-                coordinators = self._coordinators = LeaderShards(groups, self._tasks)
-                member.on_state.subscribe(lambda _: coordinators.look())
+                self.context.transactions = TransactionExchange(member, self.runtime, self._list_transactions)
+                HangingTransactions(self.runtime, self.context.transactions, self._tasks)
+                self._coordinators = [LeaderShards(shards, self._tasks) for shards in (groups, transactions)]
+                for one in self._coordinators:
+                    member.on_state.subscribe(partial(_look, one))
             self._tasks.run(self._tell_version(member))
 
     async def _list_groups(self, asked: ListGroups) -> bytes:
@@ -195,6 +203,11 @@ class BrokerService:
         request = HttpRequest("GET", "/groups", "", {}, bytearray(), "", "", 0)
         query = GroupListQuery(asked.has_details, asked.limit or None, asked.after)
         return msgspec.json.encode(await list_coordinated(ApiCall(self.context, request, {}), query))
+
+    async def _list_transactions(self, asked: ListTransactions) -> bytes:
+        """Return the transactions that are coordinated here, or their statistics, for another node."""
+        request = HttpRequest("GET", "/transactions", "", {}, bytearray(), "", "", 0)
+        return msgspec.json.encode(await transactions_here(ApiCall(self.context, request, {}), asked))
 
     async def _tell_version(self, member: ClusterNode) -> None:
         """Let all answers say the version of what this node knows of the cluster."""
@@ -214,10 +227,10 @@ class BrokerService:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
         await self._tasks.stop()
-        if self._coordinators is not None:
-            self._coordinators.stop()
         if self._remotes is not None:
             await self._remotes.stop()
+        for coordinators in self._coordinators:
+            coordinators.stop()
         if self.context.cluster is not None:
             await self.context.cluster.stop()
             await self._stop_shared()
@@ -301,6 +314,10 @@ class BrokerService:
             delayed_log = delivery.delays.delayed_log
             sizes[delayed_log.topic] = sizes.get(delayed_log.topic, 0) + delayed_log.log.size
         return sizes
+
+
+def _look(coordinators: LeaderShards, _: object) -> None:
+    coordinators.look()
 
 
 @cache

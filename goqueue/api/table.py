@@ -54,7 +54,7 @@ _DECIDED = (*_NOT_THERE, errors.DelayedNotPending, *UNWRITABLE)
 _ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *UNWRITABLE)
 
 
-_UNREPLICATED = {"transactions": "transactions", "delayed": "delayed messages"}
+_UNREPLICATED = {"delayed": "delayed messages"}
 """Tags of what only one node of a cluster would know, with its name in a sentence."""
 _LED = {
     "/admin/keys": SECURITY, "/admin/roles": SECURITY, "/admin/acls": SECURITY, "/admin/tenants": TENANTS,
@@ -85,7 +85,7 @@ def _coordinated(tag: str, name: str) -> tuple[type[errors.GoQueueError], ...]:
     """Return the errors of requests that one node of a cluster answers."""
     if _led(name) and _is_change(name):
         return errors.LeaderUnavailable, errors.LeadershipLost
-    return (errors.NotCoordinator, errors.LeaderUnavailable) if tag in ("groups", "delivery") else ()
+    return (errors.NotCoordinator, errors.LeaderUnavailable) if tag in ("groups", "delivery", "transactions") else ()
 
 
 def _led(name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from goqueue.api.endpoint import ApiCall
@@ -19,6 +20,7 @@ from goqueue.broker.transactions.records import (
 from goqueue.broker.transactions.refusals import describe_reason
 from goqueue.broker.transactions.shards import TransactionShards
 from goqueue.clock import NANOSECONDS
+from goqueue.cluster.participant_messages import ListTransactions
 from goqueue.errors import ProducerNotFound
 from goqueue.quantities import format_time, quoted
 from goqueue.runtime.event_loop import TimeSlices
@@ -81,12 +83,16 @@ class TransactionResponse(Struct, kw_only=True):
     last: Annotated[EndedTransactionJson | None, Meta(description="The transaction before this one.")]
 
 
-class TransactionListResponse(Struct):
+_Missing = Annotated[list[str], Meta(description="Nodes of the cluster that did not answer in time.")]
+
+
+class TransactionListResponse(Struct, omit_defaults=True):
     transactions: list[TransactionResponse]
     total: Annotated[int, Meta(description="How many there are, with those that the limit has left out.")]
+    missing: _Missing = []
 
 
-class TransactionStatsResponse(Struct, kw_only=True):
+class TransactionStatsResponse(Struct, kw_only=True, omit_defaults=True):
     active_transactions: int
     committed_total: int
     aborted_total: int
@@ -96,9 +102,48 @@ class TransactionStatsResponse(Struct, kw_only=True):
     transactional_ids: int
     oldest_age_seconds: float
     held_back: int
+    missing: _Missing = []
 
 
 async def browse(call: ApiCall, query: TransactionListQuery) -> TransactionListResponse:
+    """List the transactions of all coordinators."""
+    found = await _browse_here(call, query)
+    if call.app.transactions is None or query.transactional_id is not None:
+        return found
+    others = await call.app.transactions.lists_of_others(query.state, query.limit)
+    for content in others.values():
+        if content is not None:
+            more = msgspec.json.decode(content, type=TransactionListResponse)
+            rows = [_as_described(call, row) for row in more.transactions]
+            found.transactions += [row for row in rows if row is not None]
+            found.total += more.total - rows.count(None)
+    found.transactions.sort(key=lambda row: (row.state not in OPEN, -row.age_seconds))
+    del found.transactions[query.limit :]
+    found.missing = [node for node, content in others.items() if content is None]
+    return found
+
+
+def _as_described(call: ApiCall, row: TransactionResponse) -> TransactionResponse | None:
+    """Return a row of another node as far as the client may see it."""
+    may = call.access.may
+    if not may("describe", "transactional_id", row.transactional_id):
+        return None
+    row.partitions = [one for one in row.partitions if may("describe", "topic", one.topic)]
+    row.groups = call.access.described("group", row.groups)
+    return row
+
+
+async def transactions_here(
+    call: ApiCall, asked: ListTransactions
+) -> TransactionListResponse | TransactionStatsResponse:
+    """Return what another node asks for: the transactions that this one coordinates, or their statistics."""
+    if not asked.state:
+        return _stats_here(call)
+    state = msgspec.convert(asked.state, _Chosen)
+    return await _browse_here(call, TransactionListQuery(state=state, limit=asked.limit or _ROWS))
+
+
+async def _browse_here(call: ApiCall, query: TransactionListQuery) -> TransactionListResponse:
     found = _chosen(call.runtime.broker.transactions, query)
     chosen = [one for one in found if call.access.may("describe", "transactional_id", one.id)]
     slices, rows = TimeSlices(), list[TransactionResponse]()
@@ -127,12 +172,43 @@ async def describe(call: ApiCall) -> TransactionResponse:
     known = call.runtime.broker.transactions.record(name)
     if known is None:
         raise ProducerNotFound(f"there is no transactional id {quoted(name)}", hint="GET /transactions?state=all")
-    found, groups = body(call, known), call.runtime.broker.groups
-    found.pledged = {group: groups.of(group).transaction_acks.count(group, known.whose) for group in found.groups}
+    found, runner = body(call, known), call.runtime.transaction_runner
+    found.pledged = {group: await runner.count_acks(known.whose, name, group) for group in found.groups}
     return found
 
 
 async def stats(call: ApiCall) -> TransactionStatsResponse:
+    """Return the statistics of all coordinators."""
+    found = _stats_here(call)
+    if call.app.transactions is None:
+        return found
+    others = await call.app.transactions.lists_of_others("", 0)
+    for content in others.values():
+        if content is not None:
+            _add(found, msgspec.json.decode(content, type=TransactionStatsResponse))
+    found.missing = [node for node, content in others.items() if content is None]
+    return found
+
+
+def _add(found: TransactionStatsResponse, more: TransactionStatsResponse) -> None:
+    ended, others = (one.committed_total + one.aborted_total for one in (found, more))
+    if others:
+        found.avg_duration = (found.avg_duration * ended + more.avg_duration * others) / (ended + others)
+    found.oldest_age_seconds = max(found.oldest_age_seconds, more.oldest_age_seconds)
+    for name in (
+        "active_transactions",
+        "committed_total",
+        "aborted_total",
+        "prepared",
+        "transactional_ids",
+        "held_back",
+    ):
+        setattr(found, name, getattr(found, name) + getattr(more, name))
+    for reason, count in more.aborted_by_reason.items():
+        found.aborted_by_reason[reason] = found.aborted_by_reason.get(reason, 0) + count
+
+
+def _stats_here(call: ApiCall) -> TransactionStatsResponse:
     transactions = call.runtime.broker.transactions
     counts, now_ns = transactions.counts, transactions.clock.now_ns()
     open_ones = list(transactions.open_ones())

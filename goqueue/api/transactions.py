@@ -1,7 +1,7 @@
 """Producers and their transactions."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -41,7 +41,7 @@ from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.splits import NO_PARENT
 from goqueue.broker.core.topic import Topic
-from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
+from goqueue.broker.groups.settlement import SettleCommandReply
 from goqueue.broker.transactions.records import EndedTransaction, TransactionState
 from goqueue.broker.transactions.refusals import reason_text
 from goqueue.broker.transactions.shards import TransactionShard
@@ -113,7 +113,7 @@ async def init(call: ApiCall, body: InitProducerRequest) -> InitProducerResponse
     if body.transactional_id is None:
         call.access.require_any("write", "topic")
         return InitProducerResponse(await call.runtime.new_producer(), 0)
-    call.app.refuse_unreplicated("transactions")
+    call.app.refuse_before_level("transactions")
     call.access.require("write", "transactional_id", body.transactional_id)
     timeout_ms = body.transaction_timeout_ms
     coordinator = call.runtime.broker.transactions.of(body.transactional_id)
@@ -309,7 +309,9 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
         chosen = delayed_log(call, partition) if is_delayed else partition  # its name may be that of another one now
         await call.runtime.load_producers(chosen)
     placement: Placement = await (
-        await call.runtime.transaction_runner.offer(whose, chosen, [content.frame], body.sequence)
+        await call.runtime.transaction_runner.offer(
+            whose, chosen, [content.frame], body.sequence, body.transactional_id
+        )
     )
     return TransactionPublishResponse(partition.number, placement.first_offset, placement.duplicate, is_delayed)
 
@@ -356,35 +358,33 @@ async def offsets(call: ApiCall, body: TransactionOffsetsRequest) -> Transaction
     call.access.require("read", "group", body.group)
     for topic in body.offsets:
         call.access.require("read", "topic", topic)
-    pending_acks = call.runtime.broker.groups.of(body.group).transaction_acks
     wanted = offsets_by_ref(body.offsets)
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=[body.group])
     record = await call.runtime.decide(work)
-    rule = partial(pending_acks.offsets, body.group, body.member_id, body.generation, wanted, body.whose)
-    await call.runtime.ask(rule)
+    who = body.member_id, body.generation
+    await call.runtime.transaction_runner.keep_offsets(body.whose, body.transactional_id, body.group, who, wanted)
     return TransactionOffsetsResponse(True, str(record.whose))
 
 
 async def acks(call: ApiCall, body: TransactionAcksRequest) -> TransactionAcksResponse:
     """Add acks that are committed with the transaction."""
-    coordinator, consumers = _coordinator(call, body), call.runtime.broker.groups
-    rule: Callable[[SettleCallback], None]
+    coordinator, runner = _coordinator(call, body), call.runtime.transaction_runner
+    named = body.whose, body.transactional_id
+    keep: Callable[[], Awaitable[list[SettleCommandReply]]]
     if body.receipts is not None and body.acks is None:
         refuse_too_many(len(body.receipts), "receipts")
-        groups = consumers.groups_of_receipts(body.receipts, body.whose)
-        rule = partial(consumers.acknowledge_receipts, body.receipts, body.member_id, body.whose)
+        groups = await runner.groups_of_receipts(*named, body.receipts)
+        keep = partial(runner.keep_receipts, *named, body.receipts, body.member_id)
     elif body.acks is not None and body.receipts is None and body.group is not None and body.member_id is not None:
         check_ranges({"acks": body.acks})
         groups, statements = [body.group], [statement("ack", one) for one in body.acks]
-        pending_acks = consumers.of(body.group).transaction_acks
-        rule = partial(pending_acks.acks, body.group, body.member_id, statements, body.whose)
+        keep = partial(runner.keep_acks, *named, body.group, body.member_id, statements)
     else:
         raise invalid("acks", "or receipts: one of them is needed, and with acks also group and member_id")
     check_lease_groups(call, groups, body.receipts or [""])
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=groups)
     record = await call.runtime.decide(work)
-    verdicts: list[SettleCommandReply] = await call.runtime.ask(rule)
-    return TransactionAcksResponse([settled("ack", verdict) for verdict in verdicts], str(record.whose))
+    return TransactionAcksResponse([settled("ack", verdict) for verdict in await keep()], str(record.whose))
 
 
 async def join(call: ApiCall, body: JoinTransactionRequest) -> JoinTransactionResponse:

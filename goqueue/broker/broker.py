@@ -47,7 +47,13 @@ from goqueue.broker.transactions.shards import TransactionShards, count_transact
 from goqueue.clock import Clock, StallFreeClock
 from goqueue.errors import BrokerStopping, GoQueueError, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.events import Signal
-from goqueue.limits import CATALOG_SEGMENT_BYTES, CLUSTER_NODES_MAX, GROUP_LOGS, RETENTION_JUMP_PERCENT
+from goqueue.limits import (
+    CATALOG_SEGMENT_BYTES,
+    CLUSTER_NODES_MAX,
+    CLUSTER_TRANSACTION_LOGS,
+    GROUP_LOGS,
+    RETENTION_JUMP_PERCENT,
+)
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
@@ -220,9 +226,8 @@ class Broker:
 
     def _open_transactions(self) -> None:
         count = self._transaction_logs()
-        if (
-            count > 1 and self._catalog.internal.get(internal.TRANSACTIONS) != count
-        ):  # earlier versions can open one log
+        # Earlier versions can open one log.
+        if count > 1 and self._catalog.internal.get(internal.TRANSACTIONS) != count:
             self._journal.record([InternalTopicCreated(internal.TRANSACTIONS, count)], lambda _: None)
         self.transactions = TransactionShards(
             self._open_internal(internal.TRANSACTIONS, internal.TRANSACTION_SETTINGS, count),
@@ -238,7 +243,8 @@ class Broker:
             self.transactions.end_lost(self.groups)
 
     def _transaction_logs(self) -> int:
-        recorded = self._catalog.internal.get(internal.TRANSACTIONS)
+        in_cluster = self._group_settings.is_replicated
+        recorded = CLUSTER_TRANSACTION_LOGS if in_cluster else self._catalog.internal.get(internal.TRANSACTIONS)
         return recorded or count_transaction_logs(self._disk, f"{self._store.path}/logs/{internal.TRANSACTIONS}")
 
     def _open_operations(self) -> None:

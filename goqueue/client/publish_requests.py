@@ -99,7 +99,7 @@ def _stored(answer: ApiResponse) -> Stored:
     return Stored(found.partition, found.offset, found.delayed, time_ns)
 
 
-def publish_frames(
+def publish_frames(  # noqa: PLR0913 - independent options, given by name
     name: str,
     sections: Sequence[bytes],
     acks: str,
@@ -108,12 +108,14 @@ def publish_frames(
     begin: bool = False,
     placed_by: int | None = None,
     place: tuple[str, int] | None = None,
+    transactional_id: str | None = None,
 ) -> ApiRequest[list[SectionResult]]:
     """Return the request for sections. The producer decides whether it is sent again.
 
     `placed_by` is the number of partitions by which the partitions of keys were chosen: the broker refuses another one.
     `place` is the topic with one of the partitions, whose leader gets them all.
     `whose` is the producer id and epoch of their transaction, and `begin` tells the broker to begin it if necessary.
+    In a cluster the `transactional_id` says which node coordinates it.
     """
     checksum = 0
     for section in sections:
@@ -124,6 +126,8 @@ def publish_frames(
     options = [] if acks == "all" else [f"acks={acks}"]
     if whose is not None:
         options += [f"producer_id={whose[0]}&epoch={whose[1]}"]
+    if transactional_id is not None:
+        options += [f"transactional_id={quote(transactional_id)}"]
     if begin:
         options += ["begin=true"]
     query = f"?{'&'.join(options)}" if options else ""

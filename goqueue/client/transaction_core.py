@@ -90,6 +90,7 @@ class TransactionalSender(BatchSender):
         self._former: ProducerIdentity | None = None
         """The identity of a transaction whose next epoch is unknown, which no other producer may have replaced."""
         self._reason: str | None = None
+        self._is_in_cluster = False
 
     @property
     def whose(self) -> TransactionIdentity:
@@ -113,8 +114,9 @@ class TransactionalSender(BatchSender):
             hint="with producer.transaction() as tx: tx.send(...)",
         )
 
-    def follow(self, view: ClusterView) -> None:
-        """Do nothing: one node coordinates a transaction."""
+    def follow(self, view: ClusterView) -> None:  # noqa: ARG002 - one node takes all requests of a transaction
+        """Name the transactional id from now on: its coordinator is found by it."""
+        self._is_in_cluster = True
 
     # --- the beginning ---
 
@@ -176,7 +178,10 @@ class TransactionalSender(BatchSender):
         self, topic: str, sections: list[bytes], placed_by: int
     ) -> ApiRequest[list[publish_requests.SectionResult]]:
         whose, begin = self.accumulator.identity, not self._begun
-        return publish_requests.publish_frames(topic, sections, self._acks, whose, begin=begin, placed_by=placed_by)
+        name = self._transactional_id if self._is_in_cluster else None
+        return publish_requests.publish_frames(
+            topic, sections, self._acks, whose, begin=begin, placed_by=placed_by, transactional_id=name
+        )
 
     def done(self, step: SendStep, outcome: object) -> list[SendBatch]:
         if step.identity is None:

@@ -221,9 +221,9 @@ class Controller:
         Groups of other nodes stay there, unserved. A followed topic is the same on all nodes.
         """
         numbers = range(topic.partitions)
-        if row.is_followed:
-            owners = owners_of(topic.name, self.state)
-            return self._placed(topic, numbers, owners[0] if owners else "", others=others, count=len(self.state.nodes))
+        if row.is_followed or row.has_one_owner:
+            owners, count = owners_of(topic.name, self.state), len(self.state.nodes) if row.is_followed else None
+            return self._placed(topic, numbers, owners[0] if owners else "", others=others, count=count)
         owners = sorted(node for node, (found, _) in self.state.nodes.items() if found.has_groups)
         return self._placed(topic, numbers, owners[0] if owners else "", owners[1:], others)
 

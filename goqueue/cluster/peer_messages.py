@@ -8,6 +8,7 @@ from msgspec import Struct
 from goqueue.broker.core.remote_partition import PartitionPositions
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest
 from goqueue.cluster.messages import NodeIdentity, RaftMessage
+from goqueue.cluster.participant_messages import TransactionMessage
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.recovery import AskEnds, EndsTold
 from goqueue.cluster.refusals import Refusal
@@ -265,6 +266,7 @@ PeerMessage = (
     | Offered
     | AskEnds
     | EndsTold
+    | TransactionMessage
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage

@@ -23,6 +23,8 @@ class InternalTopic:
     """The feature level from which on the cluster has it."""
     is_followed: bool = False
     """Every node has a replica, and answers questions from it. Else the leaders of its partitions coordinate."""
+    has_one_owner: bool = False
+    """What one node brings is kept, and what others bring is removed. Else it stays there, unserved."""
 
 
 def owners_of(topic: str, state: ClusterState) -> list[str]:

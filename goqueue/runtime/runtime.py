@@ -136,7 +136,7 @@ class Runtime:
         self.broker.delay_scheduler.on_delivery.subscribe(self._observe_delivery)
         self._delay_runner = DelayRunner(self.broker.delay_scheduler, self.clock, self)
         self._delay_runner.start()
-        self.transaction_runner = TransactionRunner(self.broker.transactions, self)
+        self.transaction_runner = TransactionRunner(self.broker.transactions, self.broker.groups, self)
         self.transaction_runner.start()
 
     def refuse_new_work(self) -> None:
@@ -376,8 +376,8 @@ class Runtime:
         return answer, done
 
     async def load_producers(self, partition: Partition) -> None:
-        """Load the producers of a partition once, for all waiting publishes."""
-        if partition.producers is not None:
+        """Load the producers of a partition once, for all waiting publishes. Another leader has those of its own."""
+        if partition.producers is not None or (partition.leadership is not None and partition.leadership.is_elsewhere):
             return
         loading = self._loading.get(partition)
         if loading is None:

@@ -2,16 +2,35 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from goqueue.broker.core.admission import encode_marked
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement, PublishCallback
+from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.routing import Routing
+from goqueue.broker.core.work import Callback
+from goqueue.broker.groups.settle_commands import SettleCommand
+from goqueue.broker.groups.settlement import SettleCommandReply, SettleCommandResult
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.transactions.shards import TransactionShard, TransactionShards
 from goqueue.clock import Clock
+from goqueue.cluster.participant_messages import (
+    AcksCounted,
+    AcksKept,
+    CountAcks,
+    FindGroups,
+    KeepAcks,
+    KeepOffsets,
+    KeepReceipts,
+    ParticipantRequest,
+    StoreBatch,
+)
+from goqueue.cluster.refusals import error_of
 from goqueue.errors import GoQueueError, TransactionPending
 from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runner import Runner, ShardRunners, Shell
@@ -25,6 +44,17 @@ _TOGETHER = 50  # timeouts or completions per turn of the loop: some ten millise
 _RETRY_SECONDS = 1.0  # before a refused recovery is retried
 
 T = TypeVar("T")
+
+
+MarkCheck = Callable[[ProducerMark], None]
+
+
+class ParticipantPort(Protocol):
+    """Reaches the participants of transactions in a cluster, here and on other nodes."""
+
+    def store(self, partition: Partition, shard: TransactionShard, request: StoreBatch) -> Deferred[Placement]: ...
+
+    async def in_group(self, number: int, shard: TransactionShard, request: ParticipantRequest) -> Any: ...
 
 
 class PublishingShell(Shell, Protocol):
@@ -44,6 +74,8 @@ class PublishingShell(Shell, Protocol):
     ) -> tuple[Frames, ProducerMark | None]: ...
 
     async def load_producers(self, partition: Partition) -> None: ...
+
+    async def ask(self, rule: Callable[[Callback[T]], None]) -> T: ...
 
 
 class TransactionShardRunner(Runner):
@@ -110,9 +142,12 @@ class TransactionShardRunner(Runner):
 class TransactionRunner:
     """Runs transactions: their shards, and publishes."""
 
-    def __init__(self, transactions: TransactionShards, shell: PublishingShell) -> None:
+    def __init__(self, transactions: TransactionShards, groups: GroupShards, shell: PublishingShell) -> None:
         self._transactions = transactions
+        self._groups = groups
         self._shell = shell
+        self.remote: ParticipantPort | None = None
+        """None if the broker runs alone."""
         self._runners = ShardRunners(transactions, lambda coordinator: TransactionShardRunner(coordinator, shell))
 
     def start(self) -> None:
@@ -142,15 +177,61 @@ class TransactionRunner:
         content: bytearray | memoryview,
         message_bytes_max: int,
         routing: Routing | None = None,
+        name: str | None = None,
     ) -> Deferred[Placement]:
         """Publish a batch to a partition that the transaction has enlisted."""
+        shard = self._transactions.of_transaction(whose, name)
+        if partition.leadership is None or self.remote is None:
+            check = partial(self._check_mark, whose, name)
+            return await self.store(partition, content, message_bytes_max, check, routing)
+        now_ns = self._shell.clock.now_ns() if partition.is_delayed else None
+        _, mark = await self._shell.admitted(bytearray(content), message_bytes_max, now_ns, is_transactional=True)
+        assert mark is not None, "admission refuses a transactional batch without a mark"
+        shard.check_mark(whose, mark)
+        partitions = 0 if routing is None else routing.partitions
+        batch = StoreBatch(whose, bytes(content), partition.is_delayed, partitions)
+        return self.remote.store(partition, shard, batch)
+
+    async def offer(
+        self,
+        whose: TransactionId,
+        partition: Partition,
+        frames: list[bytes],
+        sequence: int | None = None,
+        name: str | None = None,
+    ) -> Deferred[Placement]:
+        """Publish valid frames without a mark; they get one with this or the next sequence."""
+        content, shard = bytearray(b"".join(frames)), self._transactions.of_transaction(whose, name)
+        if partition.leadership is None or self.remote is None:
+            return await self.store_unmarked(
+                partition, content, whose, sequence, lambda _: self._check_ongoing(whose, name)
+            )
+        shard.ongoing(whose)
+        batch = StoreBatch(whose, bytes(content), partition.is_delayed, is_marked=False, sequence=sequence)
+        return self.remote.store(partition, shard, batch)
+
+    def _check_mark(self, whose: TransactionId, name: str | None, mark: ProducerMark) -> None:
+        self._transactions.of_transaction(whose, name).check_mark(whose, mark)
+
+    def _check_ongoing(self, whose: TransactionId, name: str | None) -> None:
+        self._transactions.of_transaction(whose, name).ongoing(whose)
+
+    async def store(
+        self,
+        partition: Partition,
+        content: bytearray | memoryview,
+        message_bytes_max: int,
+        check: MarkCheck,
+        routing: Routing | None = None,
+    ) -> Deferred[Placement]:
+        """Append a batch with a mark here. `check` raises if that may not be any more."""
         answer, done = self._shell.accept(partition, 0, len(content))
         now_ns = self._shell.clock.now_ns() if partition.is_delayed else None
         try:
             frames, mark = await self._shell.admitted(content, message_bytes_max, now_ns, is_transactional=True)
             await self._shell.load_producers(partition)
             assert mark is not None, "admission refuses a transactional batch without a mark"
-            self._transactions.of_transaction(whose).check_mark(whose, mark)
+            check(mark)
             if routing is not None:
                 routing.check(partition, mark)
             partition.take(frames, mark, done, is_transactional=True)
@@ -158,20 +239,101 @@ class TransactionRunner:
             done(error)
         return answer
 
-    async def offer(
-        self, whose: TransactionId, partition: Partition, frames: list[bytes], sequence: int | None = None
+    async def store_unmarked(
+        self,
+        partition: Partition,
+        content: bytearray,
+        whose: TransactionId,
+        sequence: int | None,
+        check: MarkCheck,
     ) -> Deferred[Placement]:
-        """Publish valid frames without a mark; they get one with this or the next sequence."""
-        answer, done = self._shell.accept(partition, len(frames), sum(map(len, frames)))
+        """Append valid frames here, the first with a mark of this or the next sequence."""
+        count = len(walked := scan.walk(content))
+        answer, done = self._shell.accept(partition, count, len(content))
         try:
             await self._shell.load_producers(partition)
-            self._transactions.of_transaction(whose).ongoing(whose)
+            mark = ProducerMark(*whose, sequence or 0, count)
+            check(mark)
             assert partition.producers is not None, "they have just been loaded"
-            following = partition.producers.next_sequence(*whose)
-            mark = ProducerMark(*whose, following if sequence is None else sequence, len(frames))
-            first = encode_marked(frame.decode(frames[0]), mark)
-            batch = scan.check_batch(bytearray(b"".join((first, *frames[1:]))))
-            partition.take(batch, mark, done, is_transactional=True)
+            if sequence is None:
+                mark = replace(mark, sequence=partition.producers.next_sequence(*whose))
+            first = encode_marked(frame.decode(walked.buffer.data, 0), mark)
+            rest = content[int(walked.positions[1]) :] if count > 1 else b""
+            partition.take(scan.check_batch(bytearray(first + rest)), mark, done, is_transactional=True)
         except GoQueueError as error:
             done(error)
         return answer
+
+    # --- groups ---
+
+    async def keep_offsets(
+        self,
+        whose: TransactionId,
+        name: str | None,
+        group: str,
+        who: tuple[str | None, int | None],
+        offsets: Mapping[PartitionRef, int],
+    ) -> None:
+        """Commit offsets of a group with the transaction. `who` is the member with its generation, if it says so."""
+        groups = self._groups
+        if self.remote is None:
+            rule = partial(groups.of(group).transaction_acks.offsets, group, *who, offsets, whose)
+            await self._shell.ask(rule)
+            return
+        rows = tuple((*ref, offset) for ref, offset in offsets.items())
+        shard, asked = self._transactions.of_transaction(whose, name), KeepOffsets(whose, group, *who, rows)
+        await self.remote.in_group(groups.number(group), shard, asked)
+
+    async def keep_acks(
+        self, whose: TransactionId, name: str | None, group: str, member: str, commands: Sequence[SettleCommand]
+    ) -> list[SettleCommandReply]:
+        """Acknowledge leases of a member with the transaction."""
+        groups = self._groups
+        if self.remote is None:
+            acks = groups.of(group).transaction_acks
+            replies: list[SettleCommandReply] = await self._shell.ask(
+                partial(acks.acks, group, member, commands, whose)
+            )
+            return replies
+        rows = tuple((one.topic, one.partition, one.lease, one.ranges) for one in commands)
+        shard = self._transactions.of_transaction(whose, name)
+        return replies_of(await self.remote.in_group(groups.number(group), shard, KeepAcks(whose, group, member, rows)))
+
+    async def count_acks(self, whose: TransactionId, name: str, group: str) -> int:
+        """Return how many messages a group has acknowledged in a transaction."""
+        if self.remote is None:
+            return self._groups.of(group).transaction_acks.count(group, whose)
+        shard, asked = self._transactions.of_transaction(whose, name), CountAcks(whose, group)
+        counted: AcksCounted = await self.remote.in_group(self._groups.number(group), shard, asked)
+        return counted.count
+
+    async def groups_of_receipts(self, whose: TransactionId, name: str | None, receipts: Sequence[str]) -> list[str]:
+        if self.remote is None:
+            return self._groups.groups_of_receipts(receipts, whose)
+        shard, found = self._transactions.of_transaction(whose, name), dict[str, None]()
+        for number, places in self._groups.places_by_shard(receipts).items():
+            asked = FindGroups(whose, tuple(receipts[place] for place in places))
+            found |= dict.fromkeys((await self.remote.in_group(number, shard, asked)).groups)
+        return list(found)
+
+    async def keep_receipts(
+        self, whose: TransactionId, name: str | None, receipts: Sequence[str], member: str | None
+    ) -> list[SettleCommandReply]:
+        """Acknowledge messages by their receipt handles with the transaction."""
+        if self.remote is None:
+            rule = partial(self._groups.acknowledge_receipts, receipts, member, whose)
+            replies: list[SettleCommandReply] = await self._shell.ask(rule)
+            return replies
+        shard, found = self._transactions.of_transaction(whose, name), dict[int, SettleCommandReply]()
+        for number, places in self._groups.places_by_shard(receipts).items():
+            asked = KeepReceipts(whose, tuple(receipts[place] for place in places), member)
+            try:
+                kept = replies_of(await self.remote.in_group(number, shard, asked))
+            except GoQueueError as error:
+                kept = [error.without_tracebacks()] * len(places)
+            found.update(zip(places, kept, strict=True))
+        return [found[place] for place in range(len(receipts))]
+
+
+def replies_of(kept: AcksKept) -> list[SettleCommandReply]:
+    return [SettleCommandResult() if one is None else error_of(one) for one in kept.refusals]

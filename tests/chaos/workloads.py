@@ -1,6 +1,7 @@
 """All workloads, by name."""
 
 from tests.chaos.log_workload import LogWorkload
+from tests.chaos.transactions_workload import TransactionsWorkload
 from tests.chaos.workload import Workload
 
-WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in (LogWorkload,)}
+WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in (LogWorkload, TransactionsWorkload)}

@@ -7,8 +7,6 @@ from tests.brokers import ask
 from tests.cluster.processes import SECRET, ServedCluster, cluster, free_ports
 
 UNREPLICATED = {
-    "POST /producers/init": {"transactional_id": "orders-1"},
-    "POST /transactions/begin": {"producer_id": 7, "epoch": 3, "transactional_id": "orders-1"},
     "DELETE /topics/orders/delayed/0/0": None,
 }
 

@@ -267,6 +267,8 @@ class ProducerIdAllocator:
         self._free = iter(range(0))
         self._waiting: list[Callback[int]] = []
         self._blocks_of_start: set[int] = set()
+        self.is_shared = False
+        """Whether other nodes of a cluster give out ids as well: then none is unknown, and none is old."""
 
     def give(self, told: Callback[int]) -> None:
         if not self._waiting and (given := next(self._free, None)) is not None:
@@ -277,14 +279,14 @@ class ProducerIdAllocator:
             self._reserve()
 
     def has_given(self, producer: int) -> bool:
-        return self._catalog.has_given(producer)
+        return self.is_shared or self._catalog.has_given(producer)
 
     def is_of_start(self, producer: int) -> bool:
         """Return whether this id was given out since the start: a directory restored later cannot know it."""
-        return producer // PRODUCER_BLOCK_IDS in self._blocks_of_start
+        return self.is_shared or producer // PRODUCER_BLOCK_IDS in self._blocks_of_start
 
     def refuse_unless_given(self, producer: int) -> None:
-        if not self._catalog.has_given(producer):
+        if not self.has_given(producer):
             raise unknown_producer_id(producer)
 
     def _reserve(self) -> None:

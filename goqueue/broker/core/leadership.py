@@ -56,6 +56,11 @@ class Leadership:
         return self.node in self.replicas
 
     @property
+    def is_elsewhere(self) -> bool:
+        """True if another node leads it, as far as this one knows."""
+        return self.leader not in ("", self.node)
+
+    @property
     def may_answer(self) -> bool:
         """True if this node answers as the leader now."""
         return self.is_leading and self._has_lease()

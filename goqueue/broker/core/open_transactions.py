@@ -77,6 +77,8 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self._by_producer: OrderedDict[int, OpenTransaction] = OrderedDict()  # keeps the oldest first after removals
+        self._ending: dict[tuple[int, int], OpenTransaction] = {}
+        """On replicas, by producer and epoch: those whose markers are not committed, while their producers go on."""
         self.held: OffsetRange | None = None
         """After a start: a range that may hold open transactions not yet found."""
         self.sought: ProducerEpochs = {}
@@ -87,26 +89,30 @@ class OpenTransactions:
         """The last epoch of each producer whose end was asked for."""
 
     def __len__(self) -> int:
-        return len(self._by_producer)
+        return len(self._by_producer) + len(self._ending)
 
     def __iter__(self) -> Iterator[tuple[int, OpenTransaction]]:
-        return iter(self._by_producer.items())
+        yield from self._by_producer.items()
+        for (producer, _), opened in self._ending.items():
+            yield producer, opened
 
     @property
     def first_offset(self) -> int | None:
         if self.held is not None:
             return self.held[0]
-        for opened in self._by_producer.values():
-            return opened.first_offset
-        return None
+        first = next((opened.first_offset for opened in self._by_producer.values()), None)
+        if self._ending:
+            ending = min(opened.first_offset for opened in self._ending.values())
+            return ending if first is None else min(first, ending)
+        return first
 
     def of(self, producer: int, epoch: int) -> OpenTransaction | None:
         opened = self._by_producer.get(producer)
-        return opened if opened is not None and opened.epoch == epoch else None
+        return opened if opened is not None and opened.epoch == epoch else self._ending.get((producer, epoch))
 
     def among(self, epochs: Mapping[int, int]) -> list[tuple[int, OpenTransaction]]:
         """Return the open transactions of these producers with these epochs. Iterates over the smaller set."""
-        both = self._by_producer.keys() & epochs.keys()
+        both = (self._by_producer.keys() | {producer for producer, _ in self._ending}) & epochs.keys()
         found = ((producer, self.of(producer, epochs[producer])) for producer in sorted(both))
         return [(producer, opened) for producer, opened in found if opened is not None]
 
@@ -127,9 +133,10 @@ class OpenTransactions:
                 del self._by_producer[producer]
 
     def following(self, producer: int, epoch: int) -> OpenTransaction:
-        """Return the open transaction, which begins if it is not there. An earlier one of the producer is over."""
+        """Return the open transaction, which begins if it is not there. An earlier one of the producer is ending."""
         if (opened := self.of(producer, epoch)) is None:
-            self._by_producer.pop(producer, None)
+            if (former := self._by_producer.pop(producer, None)) is not None:
+                self._ending[producer, former.epoch] = former
             opened = self._by_producer[producer] = OpenTransaction(epoch)
         return opened
 
@@ -137,7 +144,7 @@ class OpenTransactions:
         """Drop what a transaction has below this offset: a marker has decided it."""
         if (opened := self.of(producer, epoch)) is not None:
             opened.pass_over(end)
-            if not opened.ranges:
+            if not opened.ranges and self._ending.pop((producer, epoch), None) is None:
                 del self._by_producer[producer]
 
     def refuse_over(self, mark: ProducerMark | None) -> None:
@@ -168,9 +175,10 @@ class OpenTransactions:
         found = self.among({end.producer: end.epoch for end in ends})
         return [TransactionMarker(one, opened.epoch, is_commit[one], tuple(opened.ranges)) for one, opened in found]
 
-    def close(self, producer: int) -> None:
+    def close(self, producer: int, epoch: int) -> None:
         """Remove a transaction whose control record is durable."""
-        self._by_producer.pop(producer, None)
+        if self._ending.pop((producer, epoch), None) is None and self.of(producer, epoch) is not None:
+            del self._by_producer[producer]
 
     # --- after a start ---
 

@@ -364,7 +364,7 @@ class Partition:
     def _end(self, markers: list[TransactionMarker], done: AppendCallback, error: GoQueueError | None) -> None:
         if error is None:
             for marker in markers:
-                self.open.close(marker.producer)
+                self.open.close(marker.producer, marker.epoch)
             self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
             self.on_ended.emit(markers)
             self.wake()

@@ -29,6 +29,8 @@ class PublishPort:
         self._copies = CopyStore(find)
         self.send_copies: Callable[[str, PartitionRef, Sequence[Copy]], Work[None]] | None = None
         """Has the node of this id store copies, in a cluster."""
+        self.send_ends: Callable[[Partition, LogRef, Sequence[TransactionEnd], Partition], Promise[None]] | None = None
+        """Has the leader of a log write control records, in a cluster."""
 
     def is_replicated(self, target: PartitionRef) -> bool:
         """True if the leader of the target searches for copies itself."""
@@ -70,11 +72,19 @@ class PublishPort:
         """Store copies for another node, as the leader of the target."""
         return self._copies.store(target, copies)
 
-    def end_transactions(self, log: LogRef, ends: Sequence[TransactionEnd]) -> Work[Promise[None]]:
+    def end_transactions(
+        self, log: LogRef, ends: Sequence[TransactionEnd], by: Partition | None = None
+    ) -> Work[Promise[None]]:
         """Write the control records of these transactions, where they are open. The promise is kept when they are on
-        the device.
+        the device; in a cluster, when they are committed. `by` is the log of their coordinator.
         """
-        partition, on_device = self._find(log), Promise[None]()
+        partition, on_device = self._at(PartitionRef(log.topic, log.partition)), Promise[None]()
+        leadership = partition.leadership
+        if leadership is not None and leadership.is_elsewhere and self.send_ends is not None and by is not None:
+            return self.send_ends(partition, log, ends, by)
+        if leadership is not None and not leadership.knows_end:
+            raise leadership.refusal()
+        partition = self._find(log)
         partition.log.refuse_unless_open()
         if partition.open.held is not None:
             yield from find_open(partition)

@@ -130,7 +130,8 @@ class TransactionTracker:
             if isinstance(trace, TransactionMarker):
                 self._markers.append((offset, trace))
             else:
-                opened, behind = self._ongoing(trace.producer, trace.epoch), bisect_right(edges, offset)
+                opened = self._partition.open.following(trace.producer, trace.epoch)
+                behind = bisect_right(edges, offset)
                 self._add(opened, offset, offset + trace.count, edges[behind], is_last=behind == len(edges) - 1)
 
     def _add(self, opened: OpenTransaction, first: int, end: int, stop: int, *, is_last: bool) -> None:
@@ -138,16 +139,6 @@ class TransactionTracker:
         if first < min(end, stop):
             opened.add(first, min(end, stop))
         self._unfinished = (opened, end) if is_last and stop < end else None
-
-    def _ongoing(self, producer: int, epoch: int) -> OpenTransaction:
-        """Return the open transaction. The former one of the producer has ended before, at the leader at least."""
-        open_ones = self._partition.open
-        if open_ones.of(producer, epoch) is None and self._markers:
-            ended = [one for one in self._markers if one[1].producer == producer]
-            self._markers = deque(one for one in self._markers if one[1].producer != producer)
-            for _, marker in ended:
-                self._end(marker)
-        return open_ones.following(producer, epoch)
 
     def committed(self, high_watermark: int) -> None:
         """End the transactions whose markers are committed now."""

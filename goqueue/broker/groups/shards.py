@@ -1,6 +1,7 @@
 """The groups of all shards: which shard has a group or a receipt handle, and what is known of all groups."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from goqueue.broker.core.journal import SNAPSHOT
 from goqueue.broker.core.open_transactions import TransactionId
@@ -9,7 +10,7 @@ from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.publish_port import PublishPort
 from goqueue.broker.core.shards import Shards
 from goqueue.broker.core.view import Isolation
-from goqueue.broker.core.work import Work
+from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.groups.coordinator import GroupBasis, GroupCoordinator, GroupSettings, GroupTotals
 from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.policies import DeliveryPolicies
@@ -20,6 +21,17 @@ from goqueue.broker.groups.store import TopicLookup, log_number
 from goqueue.clock import StallFreeClock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.storage.disk import Disk, remove_files
+
+
+class GroupEnd(NamedTuple):
+    """The end of a transaction in one group."""
+
+    group: str
+    whose: TransactionId
+    is_commit: bool
+    failed: bool
+    """Whether the processing of the messages has failed."""
+
 
 SettleReceipts = Callable[[GroupCoordinator, Sequence[str], SettleCallback], None]
 
@@ -46,6 +58,8 @@ class GroupShards(Shards[GroupCoordinator]):
         self.totals = GroupTotals()
         self.policies = DeliveryPolicies(self, topics, settings.policy)
         self.port = PublishPort(topics.log)
+        self.send_end: Callable[[GroupEnd, Promise[None], Partition], None] | None = None
+        """Has the coordinator of a group end a transaction, in a cluster."""
         basis = GroupBasis(
             disk=disk,
             topics=topics,
@@ -136,6 +150,25 @@ class GroupShards(Shards[GroupCoordinator]):
             for cursors in coordinator.store.group_log.state.cursors.values():
                 yield from cursors.values()
 
+    # --- transactions ---
+
+    def end_transaction(self, end: GroupEnd, on_device: Promise[None], by: Partition) -> None:
+        """Apply or release what a group has acknowledged in a transaction. `by` is the log of its coordinator."""
+        number = self.number(end.group)
+        leadership = self.partitions[number].leadership
+        if leadership is not None and leadership.is_elsewhere and self.send_end is not None:
+            self.send_end(end, on_device, by)
+        else:
+            self.end_here(end, on_device)
+
+    def end_here(self, end: GroupEnd, on_device: Promise[None]) -> None:
+        number = self.number(end.group)
+        done = self.partitions[number].then_synced(on_device)
+        try:
+            self.at(number).transaction_acks.end_transaction(*end, done)
+        except GoQueueError as error:  # its shard is closed
+            done(error)
+
     # --- receipt handles ---
 
     def settle_receipts(
@@ -161,14 +194,14 @@ class GroupShards(Shards[GroupCoordinator]):
     def groups_of_receipts(self, receipts: Sequence[str], transaction_id: TransactionId) -> list[str]:
         """Return the groups of receipt handles; invalid ones are ignored."""
         groups: dict[str, None] = {}
-        for number, places in self._by_shard(receipts).items():
+        for number, places in self.places_by_shard(receipts).items():
             some = [receipts[place] for place in places]
             groups |= dict.fromkeys(self.at(number).transaction_acks.groups_of(some, transaction_id))
         return list(groups)
 
     def _settle_receipts(self, receipts: Sequence[str], settle: SettleReceipts, callback: SettleCallback) -> None:
         """Have each shard settle its receipts, and answer in their order. Each shard may refuse its own."""
-        parts = self._by_shard(receipts)
+        parts = self.places_by_shard(receipts)
         if len(parts) <= 1:
             settle(self.at(next(iter(parts), 0)), receipts, callback)
             return
@@ -187,7 +220,7 @@ class GroupShards(Shards[GroupCoordinator]):
             except GoQueueError as error:
                 settled(places, error)
 
-    def _by_shard(self, receipts: Sequence[str]) -> dict[int, list[int]]:
+    def places_by_shard(self, receipts: Sequence[str]) -> dict[int, list[int]]:
         """Return the places of the receipts in their list by the number of the shard, which refuses invalid ones."""
         parts: dict[int, list[int]] = {}
         for place, text in enumerate(receipts):

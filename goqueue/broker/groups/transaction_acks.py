@@ -7,11 +7,13 @@ Invariants: an answered ack is durable; a message is acknowledged in one transac
 it, so that no transaction is committed for a message that another delivery has settled.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.ranges import RangeMap
 from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.leases import Lease
 from goqueue.broker.groups.offsets import CommittedOffsets
@@ -27,7 +29,8 @@ from goqueue.broker.groups.settle_commands import (
 )
 from goqueue.broker.groups.settlement import SettleCallback, SettleCommandResult, Settlement, reply_of
 from goqueue.broker.groups.store import GroupRules, GroupServices
-from goqueue.errors import GoQueueError, ReceiptInvalid, TransactionPending
+from goqueue.errors import GoQueueError, ReceiptInvalid, TransactionNotOpen, TransactionPending
+from goqueue.limits import PRODUCERS_MAX
 
 
 class _AckedLease(NamedTuple):
@@ -49,6 +52,8 @@ class TransactionAckRules(GroupRules):
         """By open transaction and lease id. A restart aborts open transactions, so this is not recorded."""
         self._lease_ids: dict[tuple[str, TransactionId], list[str]] = {}
         """The ids of the same leases by group, dropped when the transaction ends."""
+        self._ended: OrderedDict[int, int] = OrderedDict()
+        """The last epoch of each producer whose transaction has ended here: requests that come later are refused."""
 
     # --- acks ---
 
@@ -123,6 +128,9 @@ class TransactionAckRules(GroupRules):
         cursor = self._store.cursor(group, command.ref)
         active = active_lease(cursor, member, command, self._clock.now_ns())
         lease = active or self._acked_lease(group, command, transaction_id)
+        is_new_here = (group, transaction_id) not in self._lease_ids
+        if cursor is not None and lease is None and is_new_here and _are_acked(cursor, command.ranges, transaction_id):
+            return SettleCommandResult()  # repeated, after the former coordinator of the group has recorded it
         if cursor is None or lease is None:
             raise lease_expired(str(command.ref))
         ranges = ranges_to_acknowledge(cursor, lease, command, transaction_id, is_active=active is not None)
@@ -184,6 +192,10 @@ class TransactionAckRules(GroupRules):
         self, group: str, transaction_id: TransactionId, is_commit: bool, failed: bool, callback: DoneCallback
     ) -> None:
         """Settle the messages acknowledged in a transaction, or deliver them again."""
+        self._ended[transaction_id.producer] = max(transaction_id.epoch, self._ended.get(transaction_id.producer, -1))
+        self._ended.move_to_end(transaction_id.producer)
+        if len(self._ended) > PRODUCERS_MAX:
+            self._ended.popitem(last=False)
         records: list[AnyCursorRecord] = []
         ended: list[tuple[Cursor, list[tuple[int, int, RetryState]]]] = []
         for cursor in self._store.cursors(group).values():
@@ -213,12 +225,27 @@ class TransactionAckRules(GroupRules):
         if owner is not None:
             self._settlement.on_room.emit(cursor, owner)
 
+    def refuse_over(self, whose: TransactionId) -> None:
+        """Refuse what comes late, in a cluster: the transaction has ended here."""
+        if self._ended.get(whose.producer, -1) >= whose.epoch:
+            raise TransactionNotOpen(
+                f"transaction {whose} is over", hint="ask how it ended; this came too late and was not recorded"
+            )
+
     # --- lookup ---
 
     def count(self, group: str, transaction_id: TransactionId) -> int:
         """Return how many messages the transaction has acknowledged in the group."""
         cursors = self._store.cursors(group).values()
         return sum(end - first for cursor in cursors for first, end, _ in cursor.acked_in(transaction_id))
+
+
+def _are_acked(cursor: Cursor, ranges: Iterable[tuple[int, int]], transaction_id: TransactionId) -> bool:
+    acked = RangeMap[bool]()
+    for first, end, _ in cursor.acked_in(transaction_id):
+        acked.set(first, end, True)
+    wanted = list(ranges)
+    return bool(wanted) and all(acked.count_within(first, end) == end - first for first, end in wanted)
 
 
 def _check_no_other_transaction(cursor: Cursor | None, offset: int, transaction_id: TransactionId) -> None:

@@ -14,12 +14,23 @@ from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.work import Promise, Work
-from goqueue.broker.groups.shards import GroupShards
+from goqueue.broker.groups.shards import GroupEnd, GroupShards
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.records import OPEN, PREPARED, TransactionMetadata
 from goqueue.broker.transactions.refusals import RESTART
-from goqueue.errors import GoQueueError, TransactionPending
+from goqueue.errors import (
+    BrokerUnreachable,
+    GoQueueError,
+    LeadershipLost,
+    LeaderUnavailable,
+    NotCoordinator,
+    NotLeader,
+    TransactionPending,
+)
 from goqueue.events import Signal
+
+MOVING = (LeaderUnavailable, LeadershipLost, NotLeader, NotCoordinator, BrokerUnreachable)
+"""Obstacles that end when a partition has its next leader: who waits for the end waits on."""
 
 
 class _PendingWrite(NamedTuple):
@@ -116,8 +127,10 @@ class TransactionCompleter:
             if name not in self.obstacles:
                 self.on_obstacle.emit(name, failure)
             self.obstacles[name] = failure
-            self._coordinator.timeouts.retry_later(name)
-            self._coordinator.resolve(name, _pending(name, failure))
+            is_moving = isinstance(failure, MOVING)
+            self._coordinator.timeouts.retry_later(name, soon=is_moving)
+            if not is_moving:
+                self._coordinator.resolve(name, _pending(name, failure))
 
     # --- markers ---
 
@@ -134,7 +147,8 @@ class TransactionCompleter:
         for log_ref, here in names.items():
             try:
                 here_ends = [end for name in here for end in ends[name]]
-                written.append(_PendingWrite(here, (yield from self._port.end_transactions(log_ref, here_ends))))
+                ended = yield from self._port.end_transactions(log_ref, here_ends, self._coordinator.journal.partition)
+                written.append(_PendingWrite(here, ended))
             except GoQueueError as error:
                 failures |= dict.fromkeys(here, error)
         for one in (*written, *self._settle_group_acks(records)):
@@ -150,13 +164,8 @@ class TransactionCompleter:
         for record in records:
             is_commit, failed = record.state == "prepare_commit", record.reason not in ("", RESTART)
             for group in record.groups:
-                number, on_device = self._groups.number(group), Promise[None]()
-                done = self._groups.partitions[number].then_synced(on_device)
-                try:
-                    acks = self._groups.at(number).transaction_acks
-                    acks.end_transaction(group, record.whose, is_commit, failed, done)
-                except GoQueueError as error:  # its shard is closed
-                    done(error)
+                on_device, by = Promise[None](), self._coordinator.journal.partition
+                self._groups.end_transaction(GroupEnd(group, record.whose, is_commit, failed), on_device, by)
                 redeemed.append(_PendingWrite([record.id], on_device))
         return redeemed
 

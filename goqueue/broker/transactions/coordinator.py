@@ -252,8 +252,10 @@ class TransactionCoordinator:
         for enlisted in record.partitions if wanted else ():
             wanted.pop((enlisted.log_ref, enlisted.topic_ns), None)
         for partition in wanted.values():
-            partition.log.refuse_unless_open()
-        return [EnlistedLog(*place, partition.log_end) for place, partition in wanted.items()]
+            if partition.leadership is None:
+                partition.log.refuse_unless_open()
+        ends = {place: 0 if one.leadership is not None else one.log_end for place, one in wanted.items()}
+        return [EnlistedLog(*place, end) for place, end in ends.items()]
 
     def join(self, whose: TransactionId, name: str | None, *, begin: bool) -> Work[tuple[TransactionMetadata, int]]:
         """Add another producer to the transaction; its messages count if the commit lists it."""

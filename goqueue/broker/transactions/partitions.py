@@ -110,20 +110,23 @@ class PartitionLookup:
         return HeldMessages(first, messages, behind)
 
     def partitions_of(self, record: TransactionMetadata) -> list[Partition]:
-        """Return the partitions that the transaction has written to, those of its groups included."""
+        """Return the partitions that the transaction has written to, those of its groups included.
+
+        In a cluster, those that are led here: what other leaders have answered is on all replicas in sync.
+        """
         enlisted = (self.partition(one) for one in record.partitions)
         groups = self._logs.groups
         found = [one for one in enlisted if one is not None]
         found += [groups.partitions[groups.number(group)] for group in record.groups]
-        return list(dict.fromkeys(found))
+        return [one for one in dict.fromkeys(found) if one.leadership is None or one.leadership.is_leading]
 
     def held_back(self) -> Iterator[tuple[Partition, int]]:
-        """Yield the partitions with offsets hidden from readers of committed messages, and how many. Nothing may change
-        meanwhile.
+        """Yield the partitions with offsets hidden from readers of committed messages, and how many. In a cluster each
+        node counts those that it leads. Nothing may change meanwhile.
         """
         for topic in self._logs.topics.values():
             for partition in topic.partitions:
-                if count := partition.held_back:
+                if (partition.leadership is None or partition.leadership.is_leading) and (count := partition.held_back):
                     yield partition, count
 
 

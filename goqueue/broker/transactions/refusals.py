@@ -177,6 +177,15 @@ def outside_transaction(producer: int) -> TransactionNotOpen:
     )
 
 
+def unnamed_transaction(whose: TransactionId) -> RequestInvalid:
+    problem = {"place": "transactional_id", "problem": f"is missing: this node does not coordinate producer {whose[0]}"}
+    return RequestInvalid(
+        f"transactional_id {problem['problem']}",
+        hint="name it: it says which node of the cluster coordinates the transaction",
+        problems=[problem],
+    )
+
+
 def foreign_mark(whose: TransactionId, mark: ProducerMark) -> FrameInvalid:
     return FrameInvalid(
         f"a batch has the mark of producer {mark.producer} with epoch {mark.epoch}, which is not in transaction"

@@ -15,7 +15,8 @@ from goqueue.broker.transactions.basis import TransactionBasis
 from goqueue.broker.transactions.completion import TransactionCompleter
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.partitions import PartitionLookup
-from goqueue.broker.transactions.records import TransactionMetadata
+from goqueue.broker.transactions.records import OPEN, TransactionMetadata
+from goqueue.broker.transactions.refusals import unnamed_transaction
 from goqueue.broker.transactions.registry import TransactionCounts
 from goqueue.clock import Clock, SteadyClock
 from goqueue.limits import TRANSACTION_LOGS
@@ -43,6 +44,8 @@ class TransactionShards(Shards[TransactionShard]):
         groups: GroupShards,
         trusted_ns: Callable[[], int],
     ) -> None:
+        self._is_replicated = ids.is_shared = groups.settings.is_replicated
+        """Whether the nodes of a cluster coordinate transactions, each those whose log it leads."""
         self.lookup = lookup
         self.clock = SteadyClock(clock, max(one.log.last_time for one in partitions))
         self.counts = TransactionCounts()
@@ -59,11 +62,24 @@ class TransactionShards(Shards[TransactionShard]):
         )
         super().__init__(partitions, lambda partition: TransactionShard(partition, basis, groups))
 
+    def open_all(self) -> None:
+        """Open all shards. In a cluster none is open until its log is led here."""
+        if self._is_replicated:
+            self.is_started = True
+        else:
+            super().open_all()
+
+    def open(self, number: int) -> TransactionShard:
+        self.clock.pass_by(self.partitions[number].log.last_time)
+        return super().open(number)
+
     # --- lookup ---
 
     def of_transaction(self, whose: TransactionId, name: str | None = None) -> TransactionShard:
         """Return the shard of the transactional id or, without one, of the producer. It refuses an unknown one."""
         if name is None and (name := self._name(whose.producer)) is None:
+            if self._is_replicated and len(list(self)) < len(self.partitions):
+                raise unnamed_transaction(whose)
             return self.at(0)
         return self.of(name)
 
@@ -72,12 +88,22 @@ class TransactionShards(Shards[TransactionShard]):
         name = self._name(producer)
         return None if name is None else self.record(name)
 
+    def is_open(self, whose: TransactionId) -> bool:
+        """Return whether a shard that is open here has this transaction open, as that of a producer or of a member."""
+        known = self.by_producer.get(whose.producer)
+        record = None if known is None else self.of(known).register.by_id.get(known)
+        return record is not None and record.state in OPEN and record.epochs.get(whose.producer) == whose.epoch
+
+    def was_committed(self, whose: TransactionId) -> bool:
+        """Return whether this is the last transaction of an id that is known here, and was committed."""
+        return any(one.register.was_committed(whose) for one in self)
+
     def record(self, name: str) -> TransactionMetadata | None:
         return self.of(name).register.by_id.get(name)
 
     def _name(self, producer: int) -> str | None:
         name = self.by_producer.get(producer)
-        if name is None:
+        if name is None and not self._is_replicated:
             self.refuse_unless_all_open()
         return name
 

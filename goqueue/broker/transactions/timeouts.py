@@ -11,6 +11,7 @@ from goqueue.events import Signal
 from goqueue.limits import TRANSACTION_HUNG_SECONDS, TRANSACTION_SECONDS_MAX
 
 _AGAIN_NS = NANOSECONDS
+_SOON_NS = NANOSECONDS // 20
 _MOST_NS = round(TRANSACTION_SECONDS_MAX * NANOSECONDS)
 _ALL = ""
 _HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
@@ -56,8 +57,8 @@ class TransactionTimeouts:
     def end(self, name: str) -> None:
         self._active_ns.pop(name, None)
 
-    def retry_later(self, name: str) -> None:
-        self.deadlines.add(self._clock.now_ns() + _AGAIN_NS, self._repeat, name)
+    def retry_later(self, name: str, *, soon: bool = False) -> None:
+        self.deadlines.add(self._clock.now_ns() + (_SOON_NS if soon else _AGAIN_NS), self._repeat, name)
 
     def idle_ns(self, record: TransactionMetadata) -> int:
         return self._clock.now_ns() - self._active_ns.get(record.id, record.changed_ns)

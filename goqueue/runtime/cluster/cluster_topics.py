@@ -20,7 +20,7 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.work import Callback
-from goqueue.broker.internal_topics import FOLLOWED, GROUPS
+from goqueue.broker.internal_topics import FOLLOWED, GROUPS, TRANSACTIONS
 from goqueue.broker.losses import UnavailableLog
 from goqueue.broker.scaling import ScaledTopic
 from goqueue.cluster.controller_requests import (
@@ -133,9 +133,9 @@ class ClusterTopics:
 
     @property
     def brings(self) -> tuple[str, ...]:
-        """Return the followed topics that have records from before the cluster had them."""
+        """Return the internal topics that have records from before the cluster had them."""
         topics, shared = self._runtime.broker.topics, self._member.log.state.topics
-        unshared = [one for one in FOLLOWED if one in topics and one not in shared]
+        unshared = [one for one in (*FOLLOWED, TRANSACTIONS) if one in topics and one not in shared]
         return tuple(one for one in unshared if any(partition.log_end for partition in topics[one].partitions))
 
     def refuse_namesake(self, name: str) -> None:

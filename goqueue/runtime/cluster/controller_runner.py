@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from goqueue.broker.core.topic import TopicSpec
-from goqueue.broker.internal_topics import GROUP_SETTINGS, GROUPS
+from goqueue.broker.internal_topics import GROUP_SETTINGS, GROUPS, TRANSACTION_SETTINGS, TRANSACTIONS
 from goqueue.broker.schemas.logs import SCHEMAS, SCHEMAS_SETTINGS
 from goqueue.broker.security.logs import SECURITY, SECURITY_SETTINGS
 from goqueue.broker.tenants.logs import TENANTS, TENANTS_SETTINGS
@@ -42,7 +42,13 @@ from goqueue.cluster.reassignment_records import ReassignmentStarted
 from goqueue.cluster.replication_messages import IsrChange
 from goqueue.cluster.shared_logs import InternalTopic
 from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
-from goqueue.limits import CLUSTER_RETURNS_AT_ONCE, CLUSTER_SETTLED_SECONDS, CLUSTER_WITNESS_SECONDS, GROUP_LOGS
+from goqueue.limits import (
+    CLUSTER_RETURNS_AT_ONCE,
+    CLUSTER_SETTLED_SECONDS,
+    CLUSTER_TRANSACTION_LOGS,
+    CLUSTER_WITNESS_SECONDS,
+    GROUP_LOGS,
+)
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
 from goqueue.runtime.cluster.operator_changes import hand_over, remove_node, replace_voter
@@ -59,6 +65,11 @@ _INTERNAL = (
     InternalTopic(TopicSpec(name=SECURITY, partitions=1, settings=SECURITY_SETTINGS), is_followed=True),
     InternalTopic(TopicSpec(name=SCHEMAS, partitions=1, settings=SCHEMAS_SETTINGS), 2, is_followed=True),
     InternalTopic(TopicSpec(name=TENANTS, partitions=1, settings=TENANTS_SETTINGS), 2, is_followed=True),
+    InternalTopic(
+        TopicSpec(name=TRANSACTIONS, partitions=CLUSTER_TRANSACTION_LOGS, settings=TRANSACTION_SETTINGS),
+        2,
+        has_one_owner=True,
+    ),
 )
 _TOPICS = 1
 """The feature level of topics with replicas."""

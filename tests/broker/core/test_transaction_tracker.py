@@ -76,3 +76,20 @@ def _first_open(lived: Lived, replica: Copied) -> int:
         elif message.flags & frame.TRANSACTIONAL and message.headers:
             opened.setdefault(int.from_bytes(message.headers[0][1][:8], "big"), message.offset)
     return min(opened.values(), default=end)
+
+
+def test_replica_reads_as_its_leader_while_it_is_told_late_what_is_committed() -> None:
+    """The next transaction of a producer may come before the replica knows that the marker of the one before counts."""
+    lived, frames = leader_of([("transact", 8, 2), ("commit", 8, 1), ("transact", 8, 1), ("commit", 8, 1)])
+    replica = Copied()
+    replica.commit(0)
+    for number, one in enumerate(frames):
+        replica.take(one)
+        replica.commit(max(0, number - 1))
+        assert frames_of(replica.partition.read) == [], "its marker is not committed here"
+        if number == 3:
+            break
+    for one in frames[4:]:
+        replica.take(one)
+    replica.commit(OFFSET_MAX)
+    assert derived(replica.partition, replica.disk) == lived.derived()
