@@ -347,6 +347,11 @@ DELAY_LIVE_SHARE = 0.5  # of a segment of a delayed log: with fewer messages pen
 # --- work under way ---
 IN_FLIGHT_BYTES = 256 * MIB  # being written; half a second of a fast disk
 STOP_SECONDS = 10.0  # for requests in progress when the broker stops
+SCRUB_RATE = 4 * MIB  # bytes a second that the scrub reads: little for any disk, and a terabyte in three days
+SCRUB_RATE_MAX = 10 * 1024 * MIB
+SCRUB_SECONDS = 86_400.0  # from the beginning of a pass of the scrub to the next one
+SCRUB_DELAY_SECONDS = 60.0  # from the start to the first pass, at most
+SCRUB_STEP_BYTES = MIB  # that the scrub reads at once: some milliseconds of a thread
 UPKEEP_SECONDS = 30.0  # between runs of retention and compaction
 CLOCK_JUMP_SECONDS = 60.0  # that wall time may run ahead of monotonic time before it counts as a jump: NTP steps less
 CLOCK_JUMP_HOLD_SECONDS = 3600.0  # after a jump, with limited retention: time for an operator to notice

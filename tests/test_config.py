@@ -64,6 +64,8 @@ def test_the_strongest_source_wins_and_is_named(file: Path) -> None:
         "storage.segment_age": "default",
         "storage.tail_bytes": "--storage-tail-bytes",
         "storage.upkeep_interval": "default",
+        "storage.scrub_rate": "default",
+        "storage.scrub_interval": "default",
         "storage.retention_jump_percent": "default",
     }
 

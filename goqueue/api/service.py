@@ -402,6 +402,8 @@ def runtime_settings(config: Config) -> RuntimeSettings:
         config.storage.upkeep_interval,
         group_settings(config),
         config.storage.retention_jump_percent,
+        config.storage.scrub_rate,
+        config.storage.scrub_interval,
         tracing_settings(config),
         config.tenants.enabled,
         config.server.in_flight_bytes * config.tenants.memory_percent // 100,

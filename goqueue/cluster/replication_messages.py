@@ -142,8 +142,33 @@ class RangeFetched(Struct, frozen=True, array_like=True, tag="range_fetched"):
     """Why there are none."""
 
 
+class CompareBlocks(Struct, frozen=True, array_like=True, tag="compare_blocks"):
+    """A leader tells the digests of blocks of offsets; the follower answers if some are others."""
+
+    needed_level: ClassVar[int] = 2
+
+    log: PartitionId
+    content: bytes
+    """The number and the digest of each block."""
+
+
+class BlocksDiffer(Struct, frozen=True, array_like=True, tag="blocks_differ"):
+    """Blocks of which the follower has other digests."""
+
+    log: PartitionId
+    blocks: tuple[int, ...]
+
+
 ReplicationMessage = (
-    OpenReplica | ReplicaOpened | ReplicaReset | ReplicaDiverged | ReplicaFenced | FetchRange | RangeFetched
+    OpenReplica
+    | ReplicaOpened
+    | ReplicaReset
+    | ReplicaDiverged
+    | ReplicaFenced
+    | FetchRange
+    | RangeFetched
+    | CompareBlocks
+    | BlocksDiffer
 )
 
 

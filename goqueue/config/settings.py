@@ -74,6 +74,18 @@ class StorageConfig:
     upkeep_interval: float = _setting(
         limits.UPKEEP_SECONDS, DURATION, "How often the broker runs retention and compaction.", (0.1, 3600)
     )
+    scrub_rate: int = _setting(
+        limits.SCRUB_RATE,
+        SIZE,
+        "How many bytes a second the broker reads of its own logs to find damage of the disk; 0 turns this off.",
+        (0, limits.SCRUB_RATE_MAX),
+    )
+    scrub_interval: float = _setting(
+        limits.SCRUB_SECONDS,
+        DURATION,
+        "How long after the beginning of a pass over all logs the next one begins; a long pass goes on meanwhile.",
+        (1, 31_536_000),
+    )
     retention_jump_percent: int = _setting(
         limits.RETENTION_JUMP_PERCENT,
         INTEGER,

@@ -181,6 +181,18 @@ def replica_damaged(facts: BrokerFacts) -> FindingStream:
         )
 
 
+@finding_rule("critical")
+def replicas_differ(facts: BrokerFacts) -> FindingStream:
+    for log, node, offset in () if facts.cluster is None else facts.cluster.differing:
+        yield Finding(
+            log,
+            f"from offset {offset} on, messages here differ from those of node {node}, and both are sound: "
+            "this must never happen, and nothing is overwritten",
+            "keep the directories of both nodes and report it; then remove the replica that clients cannot vouch for",
+            {"node": node, "offset": offset},
+        )
+
+
 @finding_rule("warning")
 def damage_repaired(facts: BrokerFacts) -> FindingStream:
     for log, ranges, size in () if facts.cluster is None else facts.cluster.repaired:

@@ -134,6 +134,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
             cluster.election_unclean,
             cluster.replica_damaged,
             cluster.damage_repaired,
+            cluster.replicas_differ,
             cluster.leader_away,
             cluster.node_certificate_expiring,
             cluster.node_certificate_not_loaded,

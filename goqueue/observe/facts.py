@@ -153,6 +153,8 @@ class ClusterCondition:
     """Nodes that lag in partitions which this one leads, with the messages that they lack."""
     damaged: tuple[tuple[str, str], ...] = ()
     """Logs of this node that are damaged and being repaired from other replicas, and why they are not so far."""
+    differing: tuple[tuple[str, str, int], ...] = ()
+    """Logs with sound messages that differ from those of another node, the node, and the first offset."""
     repaired: tuple[tuple[str, int, int], ...] = ()
     """Logs that were, with the number of ranges and their bytes."""
     certificate: NodeCertificate | None = None

@@ -25,6 +25,7 @@ from goqueue.observe.cluster_metrics import CLUSTER_METRICS, ClusterMetricValues
 from goqueue.observe.export_counts import ExportCounts, collect_export_counts
 from goqueue.observe.histogram import Bucket, Histogram, PublishHistogram
 from goqueue.observe.process_metrics import PROCESS_METRICS
+from goqueue.observe.scrub_metrics import SCRUB_METRICS, ScrubMetricValues, collect_scrub
 from goqueue.observe.state_metrics import (
     LABEL_VALUES_MAX,
     OTHER_LABEL,
@@ -160,6 +161,7 @@ METRICS: Mapping[str, MetricDescription] = {
         for name, kind, text, more in TENANT_METRICS
     },
     **{f"goqueue_cluster_{one[0]}": MetricDescription(*one[1:]) for one in CLUSTER_METRICS},
+    **{f"goqueue_scrub_{one[0]}": MetricDescription(*one[1:]) for one in SCRUB_METRICS},
     "goqueue_trace_spans_exported": MetricDescription(
         "counter", "Spans that a target of exported traces has taken.", ("target",)
     ),
@@ -267,8 +269,7 @@ class Metrics:
         self.fetch_seconds = Histogram()
         self.flush_seconds = Histogram()
         self.sync_failures = 0
-        self.stalls = 0
-        self.stalled_seconds = 0.0
+        self.stalls, self.stalled_seconds, self.scrub = 0, 0.0, ScrubMetricValues()
         self.logs_refused = 0
         self.logs_fenced = 0
         self.disk_space: tuple[int, int] | None = None
@@ -394,6 +395,7 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
     yield from metrics.transactions.collect()
     yield from metrics.tenants.collect()
     yield from collect_cluster(metrics.cluster())
+    yield from collect_scrub(metrics.scrub)
     yield "goqueue_delayed_pending_messages", name_samples(limit_label_values(metrics.delayed_pending, OTHER_LABEL))
     yield "goqueue_alerts_firing", name_samples(metrics.alerts_firing)
     yield "goqueue_alert_deliveries", name_samples(metrics.alert_deliveries)

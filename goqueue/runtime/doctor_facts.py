@@ -336,6 +336,12 @@ def _damages(runtime: Runtime) -> Iterator[DamagedRange]:
         (segment.directory.removeprefix(root), segment.path, damage)
         for segment, damage in store.resources.readers.damages()
     ]
+    known += [
+        (name, store.logs[name].directory, damage)
+        for name, damages in runtime.scrub.damages.items()
+        if name in store.logs
+        for damage in damages
+    ]
     for name, path, damage in known:
         log = store.logs.get(name)
         if log is None or damage.next_offset <= log.first_offset or (name, damage.first_offset) in told:

@@ -12,6 +12,7 @@ from goqueue.broker.transactions.records import OPEN
 from goqueue.broker.transactions.refusals import REASONS
 from goqueue.clock import NANOSECONDS
 from goqueue.observe.metrics import Metrics, Scrape
+from goqueue.observe.scrub_metrics import ScrubMetricValues
 from goqueue.observe.state_metrics import (
     GroupMetricsInput,
     GroupMetricValues,
@@ -24,6 +25,7 @@ from goqueue.runtime.event_loop import TimeSlices
 from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.group_survey import CursorLag, GroupSnapshot, walk_groups
 from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.scrub_runner import ScrubRunner
 from goqueue.runtime.usage_runner import UsageRunner
 from goqueue.storage.frame import PRIORITIES
 
@@ -65,10 +67,17 @@ class MetricsScraper:
             metrics.trace_records_sampled_out, metrics.trace_records_dropped = tracer.ring.sampled_out, tracer.dropped
             checker = runtime.broker.schemas.checker
             metrics.schema_checked_messages, metrics.schema_refused_messages = checker.checked, dict(checker.refused)
+            metrics.scrub = scrub_metrics(runtime.scrub)
             metrics.logs_refused = len(runtime.store.refused)
             metrics.logs_fenced = sum(log.fence is not None for log in list(runtime.store.logs.values()))
             metrics.in_flight_limit_bytes = runtime.settings.in_flight_bytes
             return metrics.scrape()
+
+
+def scrub_metrics(scrub: ScrubRunner) -> ScrubMetricValues:
+    progress, damages = scrub.progress, sum(len(one) for one in scrub.damages.values())
+    ratio = progress.done / progress.total if progress.total else 0.0
+    return ScrubMetricValues(progress.passes, progress.read_bytes, progress.ended_ns / NANOSECONDS, ratio, damages)
 
 
 def tenant_metrics(usage: UsageRunner, turn: Turn) -> list[TenantMetricValues]:

@@ -42,6 +42,7 @@ from goqueue.runtime.fair_turn import FairTurn
 from goqueue.runtime.group_runner import GroupRunner
 from goqueue.runtime.partition_reader import PartitionReader
 from goqueue.runtime.runtime_settings import RuntimeSettings
+from goqueue.runtime.scrub_runner import ScrubRunner
 from goqueue.runtime.tracer import Tracer
 from goqueue.runtime.transaction_runner import TransactionRunner
 from goqueue.runtime.upkeep_runner import UpkeepRunner
@@ -87,6 +88,7 @@ class Runtime:
         self.threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         """The threads of cold reads and background work."""
         self.upkeep: UpkeepRunner
+        self.scrub: ScrubRunner
         self._reported, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_stopping = False
         self._to_commit: list[Partition] = []
@@ -131,6 +133,9 @@ class Runtime:
         self.stall_detector.start()
         self.upkeep = UpkeepRunner(self.broker, self.store, self.disk, self.clock, self.perform)
         self.upkeep.start(self.settings.upkeep_seconds)
+        rate, seconds = self.settings.scrub_rate, self.settings.scrub_seconds
+        self.scrub = ScrubRunner(self.store, self.disk, self.clock, self.threads, rate, seconds)
+        self.scrub.start()
         self.groups = GroupRunner(self.broker.groups, self, self.metrics.fetch_seconds)
         self.groups.start()
         self.broker.delay_scheduler.on_delivery.subscribe(self._observe_delivery)
@@ -154,6 +159,7 @@ class Runtime:
         await self._delay_runner.stop()
         await self.transaction_runner.stop()
         await self.groups.stop()
+        await self.scrub.stop()
         await self.upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
         self.stall_detector.stop()

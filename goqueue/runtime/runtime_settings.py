@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 
 from goqueue.broker.groups.coordinator import GroupSettings
-from goqueue.limits import IN_FLIGHT_BYTES, RETENTION_JUMP_PERCENT, TENANT_MEMORY_PERCENT, UPKEEP_SECONDS
+from goqueue.limits import (
+    IN_FLIGHT_BYTES,
+    RETENTION_JUMP_PERCENT,
+    SCRUB_RATE,
+    SCRUB_SECONDS,
+    TENANT_MEMORY_PERCENT,
+    UPKEEP_SECONDS,
+)
 from goqueue.runtime.tracer import TracingSettings
 
 
@@ -13,6 +20,8 @@ class RuntimeSettings:
     upkeep_seconds: float = UPKEEP_SECONDS
     groups: GroupSettings = field(default_factory=GroupSettings)
     retention_jump_percent: int = RETENTION_JUMP_PERCENT
+    scrub_rate: int = SCRUB_RATE
+    scrub_seconds: float = SCRUB_SECONDS
     tracing: TracingSettings = field(default_factory=TracingSettings)
     has_tenants: bool = False
     """Whether the log of tenants is opened."""

@@ -34,6 +34,13 @@ class FetchedRange:
     gaps_below: int = 0
     """Offsets may be missing below this one: compaction has removed them there."""
 
+    def by_offset(self) -> Iterator[tuple[int, bytes]]:
+        """Yield each frame with its offset. Raises RangeDamaged as `frames`."""
+        frames = self.frames()
+        edges = [*frames.positions.tolist(), frames.end]
+        for offset, (start, end) in zip(frames.offsets.tolist(), pairwise(edges), strict=True):
+            yield offset, self.content[start:end]
+
     def frames(self) -> Frames:
         """Raises RangeDamaged unless they are sound, in order, and all that should be there."""
         frames = scan.walk(bytearray(self.content))
@@ -89,7 +96,8 @@ class SegmentRepair:
         if len(index):
             self._new.first_time = index.times[0]
         raise_gaps(disk, segment.directory, max((one.gaps_below for one in self.fetched), default=0))
-        segment.pinned = SegmentReader(disk, segment)
+        if disk.kind(segment.path) != "absent":
+            segment.pinned = SegmentReader(disk, segment)
         self._swap()
         if self.log.writer.keeps_copies:
             update_copies(disk, [self._new])
@@ -98,7 +106,7 @@ class SegmentRepair:
     def _merged(self) -> Iterator[Frames]:
         """Yield the sound frames that are here, and the fetched ones where they belong."""
         fetched = [frames for one in self.fetched if len(frames := one.frames())]
-        for piece in self.sealed.pieces(self.disk):
+        for piece in pieces_of(self.sealed, self.disk):
             if isinstance(piece, Damage):
                 continue
             start = 0
@@ -160,25 +168,53 @@ class SegmentRepair:
             self.log.fence_off(self.failure)
 
 
+@dataclass(slots=True)
+class DamageSearch:
+    """Finds what is damaged or missing in a segment, whose pieces are noted in their order, and then its end."""
+
+    sealed: SealedSegment
+    gaps_below: int
+    """Offsets may be missing below this one."""
+    found: list[Damage] = field(default_factory=list)
+    position: int = 0
+    _expected: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._expected = self.sealed.segment.base_offset
+
+    def note(self, piece: Frames | Damage) -> None:
+        if isinstance(piece, Damage):
+            self.found.append(piece)
+            self._expected, self.position = piece.next_offset, piece.end
+            return
+        offsets, starts = piece.offsets, piece.positions + piece.origin
+        steps = np.diff(offsets, prepend=self._expected - 1)
+        for number in np.flatnonzero(steps > 1).tolist():
+            self._miss(int(starts[number]), int(offsets[number] - steps[number]) + 1, int(offsets[number]))
+        self._expected, self.position = int(offsets[-1]) + 1, piece.origin + piece.end
+
+    def end(self) -> None:
+        self._miss(self.position, self._expected, self.sealed.next_offset)
+        self._expected = self.sealed.next_offset
+
+    def _miss(self, position: int, first: int, after: int) -> None:
+        if first < after and after > self.gaps_below:
+            self.found.append(Damage(position, position, first, after, "messages are missing"))
+
+
+def pieces_of(sealed: SealedSegment, disk: Disk) -> Iterator[Frames | Damage]:
+    """Yield what is in a segment; nothing if its file is gone."""
+    if disk.kind(sealed.segment.path) != "absent":
+        yield from sealed.pieces(disk)
+
+
 def find_damage(disk: Disk, sealed: SealedSegment, gaps_below: int) -> list[Damage]:
     """Return what is damaged or missing in a sealed segment; below `gaps_below` offsets may be missing."""
-    found, expected, position = list[Damage](), sealed.segment.base_offset, 0
-    for piece in sealed.pieces(disk):
-        if isinstance(piece, Damage):
-            found.append(piece)
-            expected, position = piece.next_offset, piece.end
-            continue
-        offsets, starts = piece.offsets, piece.positions + piece.origin
-        steps = np.diff(offsets, prepend=expected - 1)
-        for number in np.flatnonzero(steps > 1).tolist():
-            found += _missing(int(starts[number]), int(offsets[number] - steps[number]) + 1, int(offsets[number]))
-        expected, position = int(offsets[-1]) + 1, piece.origin + piece.end
-    found += _missing(position, expected, sealed.next_offset)
-    return [one for one in found if one.size or one.next_offset > gaps_below]
-
-
-def _missing(position: int, first: int, after: int) -> list[Damage]:
-    return [Damage(position, position, first, after, "messages are missing")] if first < after else []
+    search = DamageSearch(sealed, gaps_below)
+    for piece in pieces_of(sealed, disk):
+        search.note(piece)
+    search.end()
+    return search.found
 
 
 def sealed_segment(log: Log, offset: int) -> SealedSegment | None:

@@ -1,13 +1,17 @@
 """Faults. Each nemesis does harm when it begins, and undoes it when it ends."""
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
 from tests.chaos.nodes import CLIENT, ChaosCluster
+from tests.crash.device import Device
 
+MESSAGES = 0.5
+"""The part of damaged files that have messages."""
 Target = Callable[[], str | None]
 """Names a node that is worth harming, such as the controller, or None."""
 
@@ -23,7 +27,8 @@ class Nemesis(ABC):
     """The nodes that are harmed."""
     seconds: float = 2.0
     """How long it lasts."""
-    downtime: float = field(default=0.0)
+    what: list[str] = field(default_factory=list)
+    """What was harmed of these nodes, for people."""
 
     needs_devices = False
 
@@ -280,6 +285,83 @@ class FailingDisk(_DiskFault):
         self.cluster.nodes[name].fail_syncs()
 
 
+class BadBlocks(_DiskFault):
+    """Some blocks of the logs of one node cannot be read."""
+
+    def harm(self, name: str) -> None:
+        self.cluster.nodes[name].lose_blocks()
+
+    def end(self) -> None:
+        super().end()
+        for name in self.chosen:
+            self.cluster.await_repair(name)
+
+
+class _DamagedFile(Nemesis):
+    """Files of a minority are changed while its processes are down. What a node refuses to start on is put back."""
+
+    needs_devices = True
+
+    def begin(self) -> None:
+        self.chosen = tuple(self.minority())
+        self.cluster.end(*self.chosen)
+        self._before: list[tuple[str, str, bytes]] = []
+        for name in self.chosen:
+            device = self.cluster.nodes[name].device
+            path = self._choose(device)
+            self._before.append((name, path, device.read(path)))
+            device.write(path, self.changed(device.read(path)))
+        self.what = [f"{name}{path}" for name, path, _ in self._before]
+
+    def _choose(self, device: Device) -> str:
+        """Choose a file: often one with messages, else one of any kind."""
+        kinds = defaultdict[str, list[str]](list)
+        for path in device.files():
+            if (kind := _kind(path)) is not None and device.read(path):
+                kinds[kind].append(path)
+        messages = [kind for kind in kinds if kind.endswith(" log") and not kind.startswith("__")]
+        chosen = messages if messages and self.chance.random() < MESSAGES else sorted(kinds)
+        return self.chance.choice(kinds[self.chance.choice(chosen)])
+
+    @abstractmethod
+    def changed(self, content: bytes) -> bytes:
+        """Return another content of a file."""
+
+    def end(self) -> None:
+        for name, path, content in self._before:
+            if (refusal := self.cluster.try_start(name)) is not None:
+                assert "Traceback" not in refusal, refusal
+                assert path.rpartition("/")[2] in refusal or path.split("/")[-3] in refusal, (path, refusal)
+                self.cluster.nodes[name].device.write(path, content)
+                self.cluster.start(name)
+        for name in self.chosen:  # or the next fault could take what another node lacks
+            self.cluster.await_repair(name)
+
+
+def _kind(path: str) -> str | None:
+    """Return what kind of file this is; None for those that hold nothing which a node needs."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "logs":
+        return f"{parts[1]} {parts[-1].rpartition('.')[2]}"
+    return parts[0] if len(parts) == 1 and parts[0] not in ("lock", "reserve", "clock") else None
+
+
+class FlippedBit(_DamagedFile):
+    """One bit of a file of each node of a minority changes."""
+
+    def changed(self, content: bytes) -> bytes:
+        changed = bytearray(content)
+        changed[self.chance.randrange(len(changed))] ^= 1 << self.chance.randrange(8)
+        return bytes(changed)
+
+
+class TruncatedFile(_DamagedFile):
+    """A file of each node of a minority ends early."""
+
+    def changed(self, content: bytes) -> bytes:
+        return content[: self.chance.randrange(len(content))]
+
+
 class ClockJump(Nemesis):
     """The wall clock of one node jumps by up to an hour, and back."""
 
@@ -314,6 +396,9 @@ NEMESES: dict[str, type[Nemesis]] = {
     "full-disk": FullDisk,
     "slow-disk": SlowDisk,
     "failing-disk": FailingDisk,
+    "bad-blocks": BadBlocks,
+    "flipped-bit": FlippedBit,
+    "truncated-file": TruncatedFile,
     "clock": ClockJump,
 }
 

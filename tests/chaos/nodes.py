@@ -6,8 +6,9 @@ Nodes and clients reach each other over relays alone. All ports stay the same, h
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from signal import SIGCONT, SIGSTOP
@@ -15,12 +16,14 @@ from typing import Self
 
 from goqueue.clock import NANOSECONDS
 from goqueue.testing.disk import Keep
+from tests.brokers import ask
 from tests.chaos.relay import LoopThread, Network
 from tests.cluster.processes import SECRET
 from tests.crash.device import Device
 from tests.crash.power_process import AHEAD
 from tests.processes import Served
 
+REPAIR_SECONDS = 60.0
 CLIENT = "client"
 """The place of all clients."""
 
@@ -124,6 +127,11 @@ class ChaosNode:
 
     # --- its disk ---
 
+    @property
+    def device(self) -> Device:
+        assert self._device is not None, "this run has no devices"
+        return self._device
+
     def fill_disk(self) -> None:
         self._fault("full").touch()
 
@@ -133,13 +141,17 @@ class ChaosNode:
     def fail_syncs(self) -> None:
         self._fault("failing").touch()
 
+    def lose_blocks(self) -> None:
+        """Have some blocks of logs be unreadable."""
+        self._fault("unreadable").touch()
+
     def shift_clock(self, seconds: float) -> None:
         """Set the wall clock ahead, or back."""
         with self._fault("clock").open("r+b") as file:
             file.write(AHEAD.pack(round(seconds * NANOSECONDS)))
 
     def mend_disk(self) -> None:
-        for kind in ("full", "slow", "failing"):
+        for kind in ("full", "slow", "failing", "unreadable"):
             self._fault(kind).unlink(missing_ok=True)
 
     def _fault(self, kind: str) -> Path:
@@ -225,6 +237,30 @@ class ChaosCluster:
             self.network.set_up(name, is_up=True)
         for name in names:
             self.nodes[name].await_start()
+
+    def try_start(self, name: str) -> str | None:
+        """Start a process; return what it says if it refuses."""
+        try:
+            self.start(name)
+        except AssertionError as refusal:
+            self.nodes[name].end()
+            self.network.set_up(name, is_up=False)
+            return str(refusal)
+        return None
+
+    def await_repair(self, name: str) -> None:
+        """Wait until a node has read all its logs, and none is damaged any more."""
+        deadline, passes = time.monotonic() + REPAIR_SECONDS, -1.0
+        while True:
+            with suppress(OSError):
+                text = ask(self.addresses[name], "GET", "/metrics").body.decode()
+                values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("goqueue_"))
+                found = float(values["goqueue_scrub_passes_total"])
+                passes = found if passes < 0 else passes
+                if found >= passes + 2 and not float(values["goqueue_cluster_damaged_replicas"]):
+                    return
+            assert time.monotonic() < deadline, f"{name} is not repaired"
+            threading.Event().wait(0.1)
 
     def end(self, *names: str, loses_power: bool = False) -> None:
         """Kill processes."""

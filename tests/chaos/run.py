@@ -18,7 +18,7 @@ from tests.chaos.watch import ControllerWatch, until_agreed
 from tests.chaos.workload import Surroundings, Workload
 from tests.chaos.workloads import WORKLOADS
 
-SETTINGS = ("--storage-segment-bytes", "64KiB")
+SETTINGS = ("--storage-segment-bytes", "64KiB", "--storage-scrub-interval", "1s", "--storage-scrub-rate", "100MiB")
 RECOVERY_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 
@@ -31,7 +31,7 @@ class Fault:
     chosen: tuple[str, ...]
     seconds: float
     without_controller: float
-    unavailable: float | None
+    unavailable: float | None = None
     """The longest time in which some partition acknowledged nothing."""
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class ChaosRun:
         until = time.monotonic()
         unavailable = max((one.gap(since, until) for one in self.workloads), default=None)
         gap = self.watch.available.longest(since, until)
-        self.faults.append(Fault(name, nemesis.chosen, ended - since, gap, unavailable))
+        self.faults.append(Fault(name, tuple(nemesis.what) or nemesis.chosen, ended - since, gap, unavailable))
         self._check_clients()
         return self.faults[-1]
 

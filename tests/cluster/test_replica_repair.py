@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from goqueue.cluster.replication_messages import ResignLeadership
 from goqueue.errors import RangeDamaged
+from goqueue.runtime.cluster import replica_comparison
+from goqueue.storage import frame
+from goqueue.storage import scrub as scrub_of_logs
 from goqueue.storage.store import StoreSettings
 from tests.cluster.replica_nodes import LOG, NODES, ReplicaCluster, ReplicaNode
 
@@ -175,5 +179,63 @@ def test_what_no_replica_has_stays_damaged_and_spreads_to_none(tmp_path: Path) -
         await cluster.until(lambda: not repair.damaged)
 
         assert contents(node)[:3] == before[:3] == contents(cluster.nodes["n3"])[:3]
+
+    run(main, tmp_path)
+
+
+async def scrub(cluster: ReplicaCluster) -> None:
+    """Read all logs of all nodes, the leader last."""
+    for name in ("n3", "n2", "n1"):
+        await cluster.nodes[name].runtime.scrub.run_pass()
+
+
+def test_damage_that_no_client_reads_is_found_by_the_scrub_and_repaired(tmp_path: Path) -> None:
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n2"]
+        before = contents(node)
+        flip(node, 0)
+        path_of(node, 1).unlink()
+
+        await scrub(cluster)
+        await cluster.until(lambda: not node.replicas.repair.damaged)
+        await until_repaired(cluster, "n2")
+
+        assert await node.values() == VALUES
+        assert b"".join(contents(node)[:3]).startswith(b"".join(before[:3]))
+        assert node.runtime.scrub.damages == {}
+
+    run(main, tmp_path)
+
+
+def test_sound_messages_that_differ_are_told_and_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrub_of_logs, "BLOCK_OFFSETS", 10)
+    monkeypatch.setattr(replica_comparison, "BLOCK_OFFSETS", 10)
+
+    async def main(cluster: ReplicaCluster) -> None:
+        node, leader = cluster.nodes["n2"], cluster.nodes["n1"]
+        await scrub(cluster)
+        compared = node.replicas.comparison
+        await cluster.until(lambda: compared.compared_blocks == 3)
+        assert leader.replicas.comparison.differences == {}
+        path = path_of(node, 1)
+        place = path.read_bytes().index(b"12.")
+        changed = bytearray(path.read_bytes())
+        start = max(one for one in frame.walk(bytes(changed)) if one < place)
+        end = start + frame.measure(bytes(changed), start)
+        changed[place : place + 3] = b"xx."
+        changed[start + frame.AT_CRC : start + frame.AT_CRC + 4] = bytes(4)
+        crc = crc32c(bytes(changed[start:end]))
+        changed[start + frame.AT_CRC : start + frame.AT_CRC + 4] = crc.to_bytes(4, "big")
+        path.write_bytes(changed)
+
+        await scrub(cluster)
+        differences = leader.replicas.comparison.differences
+        await cluster.until(lambda: len(differences) == 1)
+
+        (one,) = differences.values()
+        assert (one.log, one.node) == ("orders/0", "n2")
+        assert path.read_bytes() == changed
 
     run(main, tmp_path)

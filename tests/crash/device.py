@@ -86,6 +86,11 @@ class Device:
         self._disk.flip(path, position, bit)
         self._rewrite(path)
 
+    def write(self, path: str, content: bytes) -> None:
+        """Give a file another content, on the device and so in the real file; the process has ended."""
+        self._disk.write_file(path, content)
+        self._rewrite(path)
+
     def empty(self, path: str) -> None:
         """Take all bytes of a file, as a loss of power does with what was never synced."""
         self._disk.write_file(path, b"")

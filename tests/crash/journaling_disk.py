@@ -6,7 +6,7 @@ answered that the journal does not have. Syncs reach the journal alone: the mach
 
 While a file named `{journal}.full` exists, the disk is full: what still fits was drawn when it filled up, and removing
 files gives space back. While `{journal}.slow` exists, each sync takes as many seconds as it says; while
-`{journal}.failing` exists, syncs fail.
+`{journal}.failing` exists, syncs fail. While `{journal}.unreadable` exists, some blocks of the logs cannot be read.
 """
 
 import errno
@@ -20,6 +20,7 @@ from random import Random
 from typing import Any, Literal
 
 import msgspec
+from crc32c import crc32c
 
 from goqueue.storage.disk import (
     Buffer,
@@ -37,6 +38,9 @@ from goqueue.storage.disk import (
 LENGTH = struct.Struct(">I")
 ROOM_BYTES_MAX = 16_384
 """What may still fit on a disk that has just become full."""
+BLOCK_BYTES = 4096
+BLOCKS_PER_BAD_ONE = 20
+"""Of how many blocks one cannot be read."""
 SLOW_SYNCS = 0.1
 SLOW_SYNC_SECONDS_MAX = 0.02
 """A device that takes its time: so kills fall between a write and its sync."""
@@ -62,6 +66,7 @@ class JournalingDisk:
         self._disk = SystemDisk()
         self._root = os.path.abspath(root)
         self._full, self._slow, self._failing = f"{journal}.full", f"{journal}.slow", f"{journal}.failing"
+        self._unreadable = f"{journal}.unreadable"
         self._journal = open(journal, "ab", buffering=0)  # noqa: SIM115 - open as long as the process
         self._numbers = count()
         self._chance = Random()
@@ -107,7 +112,7 @@ class JournalingDisk:
         with self.mutex:
             file = self._disk.open(path, mode)
             if mode == "read":
-                return file
+                return _ReadFile(path, file, self) if path.endswith(".log") else file
             number = next(self._numbers)
             self.note("open", number, self._inside(path), mode)
             return JournalingFile(path, file, self, number)
@@ -165,6 +170,26 @@ class JournalingDisk:
             raise_translated(oserror(errno.EIO), path)
         if self._chance.random() < SLOW_SYNCS:
             threading.Event().wait(self._chance.uniform(0, SLOW_SYNC_SECONDS_MAX))
+
+    def refuse_bad_blocks(self, path: str, position: int, size: int) -> None:
+        """Raise if one of the blocks of a log that are read is a bad one, while there are bad ones."""
+        if os.path.exists(self._unreadable):
+            blocks = range(position // BLOCK_BYTES, (position + size - 1) // BLOCK_BYTES + 1)
+            if any(crc32c(f"{path} {block}".encode()) % BLOCKS_PER_BAD_ONE == 0 for block in blocks):
+                raise_translated(oserror(errno.EIO), path)
+
+
+class _ReadFile:
+    """A log that is read, of which some blocks may be bad."""
+
+    def __init__(self, path: str, file: File, disk: JournalingDisk) -> None:
+        self._path, self._file, self._disk = path, file, disk
+        self.write, self.truncate, self.sync = file.write, file.truncate, file.sync
+        self.size, self.drop_cache, self.close = file.size, file.drop_cache, file.close
+
+    def read(self, position: int, into: memoryview) -> int:
+        self._disk.refuse_bad_blocks(self._path, position, len(into))
+        return self._file.read(position, into)
 
 
 class JournalingFile:

@@ -129,7 +129,7 @@ def cluster_condition(
     """Return what the doctor examines."""
     if member is None:
         return None
-    facts, since = cluster_facts(member), member.leaderless_ns
+    facts, since, replicas = cluster_facts(member), member.leaderless_ns, member.replicas
     return ClusterCondition(
         node=facts.node,
         seconds_without_controller=0.0 if since is None else (member.now() - since) / NANOSECONDS,
@@ -153,6 +153,7 @@ def cluster_condition(
         **_partition_names(member),
         lags=tuple(sorted(replica_lags(member).items())),
         damaged=member.replicas.repair.problems,
+        differing=tuple((one.log, one.node, one.first_offset) for one in replicas.comparison.differences.values()),
         repaired=tuple((log, one.ranges, one.size) for log, one in sorted(member.replicas.repair.by_log.items())),
         certificate=None if (tls := member.settings.tls) is None else tls.facts(),
     )

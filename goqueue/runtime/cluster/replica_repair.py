@@ -141,6 +141,14 @@ class ReplicaRepair:
             if (stream := self._owner.streams.get(follower.leader)) is not None:
                 stream.confirm(replica)
 
+    def scrubbed(self, log: Log, damages: list[Damage]) -> bool:
+        """Take what the scrub has found; return False if no other node has the log."""
+        replica = next((one for one in self._node.local.values() if one.partition.log is log), None)
+        if replica is None or not _has_others(replica):
+            return False
+        self.found(replica, damages)
+        return True
+
     # --- repair ---
 
     async def _repair(self, replica: LocalReplica) -> None:
@@ -259,7 +267,7 @@ class ReplicaRepair:
         for node in nodes:
             if node in self._owner.streams:
                 try:
-                    return await self._fetch_from(node, replica.id, first, end)
+                    return await self.fetch_from(node, replica.id, first, end)
                 except GoQueueError as error:
                     problems.append(f"{node}: {error.sentence}")
         raise RangeDamaged(
@@ -267,7 +275,7 @@ class ReplicaRepair:
             hint="start the nodes that have a replica; if none has them, they are lost",
         )
 
-    async def _fetch_from(self, node: str, log: PartitionId, first: int, end: int) -> FetchedRange:
+    async def fetch_from(self, node: str, log: PartitionId, first: int, end: int) -> FetchedRange:
         content, gaps, offset = bytearray(), 0, first
         while offset < end:
             answer = await self._ask(node, log, offset, end)
@@ -312,6 +320,15 @@ class ReplicaRepair:
         except GoQueueError as error:
             answer = RangeFetched(asked.number, asked.log, b"", asked.first, problem=error.sentence)
         link.send(answer)
+
+    async def read_range(self, log: PartitionId, first: int, end: int) -> FetchedRange:
+        """Return a range of committed offsets of a replica here."""
+        content, gaps, offset = bytearray(), 0, first
+        while offset < end:
+            found = await self._read(FetchRange(0, log, offset, end))
+            content += found.content
+            gaps, offset = found.gaps_below, max(found.next_offset, offset + 1)
+        return FetchedRange(first, end, bytes(content), gaps)
 
     async def _read(self, asked: FetchRange) -> RangeFetched:
         replica = self._node.local.get(asked.log)

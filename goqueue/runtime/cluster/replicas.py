@@ -22,6 +22,8 @@ from goqueue.cluster.metadata import ClusterState
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.recovery import ReplicaExtent
 from goqueue.cluster.replication_messages import (
+    BlocksDiffer,
+    CompareBlocks,
     DataHeader,
     FetchRange,
     IsrChange,
@@ -36,6 +38,7 @@ from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
+from goqueue.runtime.cluster.replica_comparison import ReplicaComparison
 from goqueue.runtime.cluster.replica_ends import ReplicaEnds
 from goqueue.runtime.cluster.replica_repair import ReplicaRepair
 from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream
@@ -116,6 +119,8 @@ class Replicas:
         self._tasks = OwnedTasks("a replica", runtime.on_failure.emit)
         self.run = self._tasks.run
         self.repair = ReplicaRepair(self, self, runtime)
+        self.comparison = ReplicaComparison(self, self, self.repair, runtime.scrub)
+        runtime.scrub.on_damage = self.repair.scrubbed
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
         self._has_namesakes = False
@@ -355,6 +360,10 @@ class Replicas:
             self.repair.asked(link, message)
         elif isinstance(message, RangeFetched):
             self.repair.answered(message)
+        elif isinstance(message, CompareBlocks):
+            self.comparison.asked(link, message)
+        elif isinstance(message, BlocksDiffer):
+            self.comparison.differ(link, message)
         elif not isinstance(message, OpenReplica):
             if replica is not None:
                 replica.answered(message)
