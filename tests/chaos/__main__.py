@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
@@ -71,6 +72,7 @@ def _play(path: Path, seed: int, options: argparse.Namespace, deadline: float, f
         failure = None if verdict.ok else str(verdict)
     except Exception as error:
         failure = f"{type(error).__name__}: {error}"
+        (path / "failure.txt").write_text(traceback.format_exc())
     lasted = f"{time.monotonic() - began:.0f} s"
     if failure is None:
         _say(f"clean  seed {seed}, {count} nodes, {lasted}; {verdict.counts}; {dict(verdict.answers)}")

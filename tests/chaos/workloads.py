@@ -1,7 +1,8 @@
 """All workloads, by name."""
 
+from tests.chaos.groups_workload import GroupsWorkload
 from tests.chaos.log_workload import LogWorkload
 from tests.chaos.transactions_workload import TransactionsWorkload
 from tests.chaos.workload import Workload
 
-WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in (LogWorkload, TransactionsWorkload)}
+WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in (LogWorkload, GroupsWorkload, TransactionsWorkload)}
