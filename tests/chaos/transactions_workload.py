@@ -52,7 +52,7 @@ class TransactionsWorkload(Workload):
             await self.create_topic(topic, self.surroundings.partitions)
 
     def client(self) -> AsyncClient:
-        return AsyncClient(list(self.surroundings.addresses.values()), timeout="20s")
+        return AsyncClient(list(self.surroundings.addresses.values()), timeout="90s")
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
