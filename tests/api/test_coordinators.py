@@ -25,6 +25,7 @@ class Node:
 
     def __init__(self, broker: LocalBroker) -> None:
         self.broker, self.url = broker, broker.url
+        self.has_lease = True
         self.groups: GroupShards = broker.daemon.runtime.broker.groups
         self.on_loop(self._begin)
 
@@ -37,7 +38,9 @@ class Node:
     def _begin(self) -> None:
         for partition in self.groups.partitions:
             self.groups.close(partition.number)
-            partition.leadership = Leadership(partition.topic, partition.number, "n1", lambda _: ADDRESS)
+            partition.leadership = Leadership(
+                partition.topic, partition.number, "n1", lambda _: ADDRESS, lambda: self.has_lease
+            )
         self.shards = LeaderShards(self.groups, OwnedTasks("a test", lambda: None))
         for number in range(len(self.groups.partitions)):
             self._set(number, "n1", 1)
@@ -73,6 +76,18 @@ def node(broker: LocalBroker) -> Iterator[Node]:
 def test_group_is_served_by_the_leader_of_its_log(node: Node) -> None:
     member = Member(node.url).join()
     assert [one["value"] for one in member.poll()] == ["a", "b"]
+
+
+def test_node_without_a_lease_coordinates_no_longer_until_it_has_one(node: Node) -> None:
+    member = Member(node.url).join()
+    member.poll()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(member.polled, timeout="50s")
+        until(node.url, lambda: node.polls_of(member))
+        node.has_lease = False
+        assert waiting.result().code == "leader_unavailable", "it would keep a member from the next coordinator"
+    node.has_lease = True
+    until(node.url, lambda: member.polled().status == 200)
 
 
 def test_other_nodes_name_the_coordinator(node: Node) -> None:

@@ -142,6 +142,10 @@ class Leadership:
                 coordinator_address=self._address_of(self.leader),
                 log=name,
             )
+        if self.is_leading and not self._has_lease():
+            return self._unavailable(
+                f"node {self.node} leads {name}, but the controller has not confirmed that in time"
+            )
         changing = f"the coordinator is being changed: {name} has no leader yet that has taken over"
         return self._unavailable(changing if self.leader_epoch else self._unknown(name))
 
