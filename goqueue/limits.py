@@ -88,6 +88,7 @@ CLUSTER_REPLICAS = 3
 CLUSTER_REPLICAS_MAX = 7
 CLUSTER_MIN_ISR = 2
 CLUSTER_CHANGES_AT_ONCE = 500  # partitions in one record of the cluster's log
+CLUSTER_CATCH_UP_RATE_MAX = 100 * 1024 * MIB  # of a second
 CLUSTER_MOVES_AT_ONCE = 4  # partitions of a reassignment that move at a time
 CLUSTER_MOVES_MAX = 5_000  # of one reassignment: it is one record of the cluster's log
 CLUSTER_REASSIGNMENTS_KEPT = 20  # that have ended, for people

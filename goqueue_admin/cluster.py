@@ -1,18 +1,29 @@
-"""`goqueue-admin cluster`: another controller, a lost voter replaced, a node taken out of the list."""
+"""`goqueue-admin cluster`: another controller, a lost voter replaced, a node drained or taken out of the list."""
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.console import terminal
+from goqueue.console import exit_codes, terminal
 from goqueue.console.failure import doing
-from goqueue.console.flags import Consent
+from goqueue.console.flags import Consent, duration_parser
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.quantities import format_count
 
+if TYPE_CHECKING:
+    from goqueue.client import Client, NodeDrained
+
+_LOOK_SECONDS = 0.25
 _NodeId = Annotated[str, typer.Argument(metavar="NODE", help="Id of a node.")]
 _VOTER = (Column("NODE", "name"), Column("CHANGED", "changed"), Column("DIRECTORY", "directory_id"))
+_DRAINED = (
+    Column("NODE", "name"),
+    Column("DRAINING", "draining"),
+    Column("LEADERS", "leaders", format_count),
+    Column("REPLICAS", "replicas", format_count),
+)
 _CONTROLLER = (Column("CONTROLLER", "name"), Column("EPOCH", "epoch", format_count))
 
 
@@ -82,3 +93,102 @@ def remove(node: _NodeId, *, consent: Consent, session: Session) -> None:
     with doing(f"remove node {node}"), session.client() as client:
         client.remove_node(node)
     terminal.say(f"node {node} is removed")
+
+
+@session_flags
+def drain(
+    node: _NodeId,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until it leads nothing, and stopping it costs nothing.")
+    ] = False,
+    within: Annotated[
+        float,
+        typer.Option(
+            "--within",
+            metavar="DURATION",
+            parser=duration_parser("--within"),
+            show_default="5m",
+            help="How long --wait waits.",
+        ),
+    ] = 300.0,
+    decommission: Annotated[
+        bool, typer.Option("--decommission", help="Also move all its replicas to other nodes, and wait for that.")
+    ] = False,
+    *,
+    consent: Consent,
+    session: Session,
+) -> None:
+    """Have others lead what a node leads, so that it can be stopped.
+
+    \b
+      goqueue-admin cluster drain n2 --wait --yes
+      goqueue-admin cluster drain n2 --decommission --yes
+
+    It keeps its replicas, gets no new ones, and leads nothing until `cluster undrain`, also after a restart. With
+    --decommission it has no replicas in the end: stop it, and take it out of the list with `cluster remove`.
+    """
+    with doing(f"drain node {node}"), session.client() as client:
+        if consent.dry_run:
+            found = client.cluster_partitions()
+            led = sum(one.leader == node for one in found)
+            held = sum(any(replica.node == node for replica in one.replicas) for one in found)
+            replicas = f", and {format_count(held, 'replica')} would move to other nodes" if decommission else ""
+            terminal.say(f"{format_count(led, 'partition')} led by node {node} would get another leader{replicas}")
+            return
+        require_confirmation(session, f"drain node {node}", name=node, consent=consent)
+        drained = client.drain_node(node)
+        if decommission:
+            drained = _decommission(session, client, node)
+        elif wait:
+            drained = _wait_until_safe(client, node, within)
+    session.write([{"name": drained.node_id, **struct_to_row(drained)}], _DRAINED)
+
+
+def _wait_until_safe(client: "Client", node: str, seconds: float) -> "NodeDrained":
+    until = time.monotonic() + seconds
+    try:
+        while True:
+            drained, health = client.drain_node(node), client.cluster_health(node=node)
+            if not drained.leaders and health.safe_to_stop:
+                return drained
+            why = f"it leads {format_count(drained.leaders, 'partition')}" if drained.leaders else health.unsafe_because
+            if time.monotonic() > until:
+                terminal.say_error(f"node {node} cannot be stopped yet", cause=why or "it is not known why")
+                raise typer.Exit(exit_codes.TIMED_OUT)
+            terminal.show_status(f"node {node} cannot be stopped yet: {why}")
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        terminal.show_status("")
+
+
+def _decommission(session: Session, client: "Client", node: str) -> "NodeDrained":
+    """Move all replicas away, and wait for it."""
+    moves = client.plan_reassignment("drain", node=node)
+    if moves:
+        found = client.start_reassignment(moves)
+        session.note(f"reassignment {found.id} moves {format_count(len(moves), 'replica')} away")
+        try:
+            while found.ended_at is None:
+                terminal.show_status(f"{found.done} of {found.moves} moved")
+                time.sleep(_LOOK_SECONDS)
+                found = client.reassignment(found.id)
+        finally:
+            terminal.show_status("")
+        if not found.verified:
+            terminal.say_error(f"reassignment {found.id} is {found.state}", cause="not all replicas have moved")
+            raise typer.Exit(exit_codes.FAILED)
+    return client.drain_node(node)
+
+
+@session_flags
+def undrain(node: _NodeId, *, session: Session) -> None:
+    """Let a drained node lead again.
+
+    \b
+      goqueue-admin cluster undrain n2
+
+    The partitions that prefer it come back when it has been in sync for a minute.
+    """
+    with doing(f"undrain node {node}"), session.client() as client:
+        drained = client.undrain_node(node)
+    session.write([{"name": drained.node_id, **struct_to_row(drained)}], _DRAINED)

@@ -83,9 +83,10 @@ _BACKUP = """Make, list, verify and delete backups of a running broker.
   goqueue-admin backup verify
 """
 
-_CLUSTER = """Change the nodes of a cluster: its controller, a lost voter, nodes that are gone.
+_CLUSTER = """Change the nodes of a cluster: its controller, a lost voter, nodes that are gone or are to stop.
 
 \b
+  goqueue-admin cluster drain n2 --wait
   goqueue-admin cluster transfer --to n2
   goqueue-admin cluster replace-voter n3
 """
@@ -94,6 +95,14 @@ _PARTITION = """Recover a partition whose replicas are lost.
 
 \b
   goqueue-admin partition recover orders/0 --dry-run
+"""
+
+_REASSIGN = """Move replicas of partitions to other nodes of the cluster.
+
+\b
+  goqueue-admin reassign plan --add n4 --file plan.yaml
+  goqueue-admin reassign apply plan.yaml --throttle 50MiB
+  goqueue-admin reassign list --watch
 """
 
 _TLS = """Show the TLS certificate of a broker, and load it again.
@@ -154,6 +163,12 @@ PROGRAM = Program(
         Command("broker describe", ".broker:describe", "Show version, health and contents of a broker."),
         Command("broker logs", ".broker:logs", "Show the last lines of the broker's log."),
         Command("broker watch", ".broker:watch_broker", "Watch the rates of a broker."),
+        Command(
+            "cluster drain",
+            ".cluster:drain",
+            "Have others lead what a node leads, so that it can be stopped.",
+            "danger",
+        ),
         Command("cluster remove", ".cluster:remove", "Take a node that is gone for good out of the list.", "danger"),
         Command(
             "cluster replace-voter",
@@ -162,6 +177,7 @@ PROGRAM = Program(
             "danger",
         ),
         Command("cluster transfer", ".cluster:transfer", "Let another node become the controller.", "write"),
+        Command("cluster undrain", ".cluster:undrain", "Let a drained node lead again.", "write"),
         COMPLETION,
         *CONFIG_COMMANDS,
         Command("dashboard", ".dashboard.command:dashboard", "Show the broker in a live terminal dashboard."),
@@ -191,6 +207,45 @@ PROGRAM = Program(
         ),
         Command("rebalance list", ".rebalances:list_groups", "List the rebalances of all groups."),
         Command("rebalance watch", ".rebalances:watch_groups", "Watch the rebalances of all groups."),
+        Command(
+            "reassign apply", ".reassignments:apply", "Move replicas as a plan says, while they are used.", "danger"
+        ),
+        Command(
+            "reassign cancel",
+            ".reassignments:cancel",
+            "Cancel a reassignment: what is on its way goes back, what has moved stays.",
+            "danger",
+        ),
+        Command(
+            "reassign describe",
+            ".reassignments:describe",
+            "Show the progress of each partition of a reassignment.",
+        ),
+        Command(
+            "reassign list",
+            ".reassignments:list_reassignments",
+            "List the reassignments under way and the latest that have ended.",
+        ),
+        Command(
+            "reassign pause",
+            ".reassignments:pause",
+            "Pause a reassignment: nothing is copied for it, and no further move begins.",
+            "write",
+        ),
+        Command(
+            "reassign plan", ".reassignments:plan", "Plan moves of replicas with the fewest copies. Nothing is moved."
+        ),
+        Command(
+            "reassign resume",
+            ".reassignments:resume",
+            "Resume a paused reassignment, or change the throttle of one that runs.",
+            "write",
+        ),
+        Command(
+            "reassign verify",
+            ".reassignments:verify",
+            "Verify that all partitions have the replicas of a reassignment, and that these are in sync.",
+        ),
         Command("role create", ".access_rules:create_role", "Create a role from rules.", "write"),
         Command("role delete", ".access_rules:delete_role", "Delete a role that no key and no rule has.", "danger"),
         Command("role list", ".access_rules:list_roles", "List the built-in and the custom roles."),
@@ -225,6 +280,7 @@ PROGRAM = Program(
         "config": CONFIG,
         "key": _KEY,
         "quota": _QUOTA,
+        "reassign": _REASSIGN,
         "rebalance": _REBALANCE,
         "role": _ROLE,
         "tenant": _TENANT,

@@ -167,8 +167,10 @@ def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterat
         if one.problem is not None:
             yield f"problem     {one.node_id}: {one.problem}"
     if health.safe_to_stop is not None:
-        too_few = "NOT safe: no majority or too few replicas would be left"
-        yield f"stop        {'safe: a majority and enough replicas are left' if health.safe_to_stop else too_few}"
+        safe = "safe: a majority and enough replicas are left"
+        yield f"stop        {safe if health.safe_to_stop else f'NOT safe: {health.unsafe_because}'}"
+    if health.draining:
+        yield f"draining    {', '.join(health.draining)}"
     yield f"partitions  {_partitions(health)}"
 
 

@@ -63,6 +63,7 @@ class ClusterStateQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class ClusterHealthQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     node: Annotated[str | None, Meta(description="Fills `safe_to_stop` for this node.")] = None
+    safe_to_stop: Annotated[str | None, Meta(description="The same as `node`.")] = None
 
 
 class ClusterHealthResponse(Struct, kw_only=True):
@@ -79,6 +80,8 @@ class ClusterHealthResponse(Struct, kw_only=True):
     safe_to_stop: Annotated[
         bool | None, Meta(description="Whether a majority and enough replicas are left without `node`.")
     ]
+    unsafe_because: Annotated[str | None, Meta(description="What would be missing without `node`.")]
+    draining: Annotated[list[str], Meta(description="Nodes that shall lead nothing.")]
     topics: Annotated[
         Literal["replicated", "not_replicated", "unknown"],
         Meta(
@@ -157,15 +160,18 @@ def _sharing(member: ClusterNode) -> Literal["replicated", "not_replicated", "un
 async def describe_health(call: ApiCall, query: ClusterHealthQuery) -> ClusterHealthResponse:
     member = member_of(call)
     facts: ClusterFacts = cluster_facts(member)
-    if query.node is not None and all(one.node != query.node for one in facts.nodes):
-        raise NodeNotFound(f"the cluster has no node {quoted(query.node)}", hint="GET /cluster/state lists the nodes")
+    node = query.safe_to_stop if query.node is None else query.node
+    if node is not None and all(one.node != node for one in facts.nodes):
+        raise NodeNotFound(f"the cluster has no node {quoted(node)}", hint="GET /cluster/state lists the nodes")
     return ClusterHealthResponse(
         status=facts.health,
         controller_id=facts.controller,
         quorum=facts.has_quorum,
         voters=facts.voters_max,
         voters_alive=facts.voters_alive,
-        safe_to_stop=None if query.node is None else facts.is_safe_to_stop(query.node),
+        safe_to_stop=None if node is None else facts.is_safe_to_stop(node),
+        unsafe_because=None if node is None else facts.why_not_to_stop(node),
+        draining=sorted(facts.draining),
         topics=_sharing(member),
         partitions=facts.partitions.count,
         offline_partitions=facts.partitions.offline,

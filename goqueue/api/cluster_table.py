@@ -1,7 +1,15 @@
 """The rows of the cluster."""
 
 from goqueue import errors
-from goqueue.api import cluster, cluster_admin, cluster_metadata, cluster_partitions, cluster_peers, cluster_recovery
+from goqueue.api import (
+    cluster,
+    cluster_admin,
+    cluster_metadata,
+    cluster_partitions,
+    cluster_peers,
+    cluster_recovery,
+    reassignment,
+)
 from goqueue.api.endpoint import Endpoint
 
 _SIGNED = (errors.ClusterOff, errors.PermissionDenied)
@@ -12,6 +20,23 @@ _BY_OPERATOR = (
     errors.ClusterOff, errors.ClusterChangeRefused, errors.ControllerUnavailable, errors.ControllerMoved,
     errors.LogFenced,
 )  # fmt: skip
+_MOVING = (*_BY_OPERATOR, errors.ReassignmentNotFound)
+_MOVE = {"topic": "orders", "partition": 0, "replicas": ["n4", "n2", "n3"]}
+_REASSIGNMENT = {
+    "id": 7, "state": "running", "moves": 1, "done": 0, "bytes_left": 943_718_400, "rate": 52_428_800,
+    "seconds_left": 18.0, "throttle": 52_428_800, "at_once": 4, "started_at": "2026-03-01T12:00:00Z", "ended_at": None,
+    "verified": False,
+}  # fmt: skip
+_DESCRIBED = {
+    **_REASSIGNMENT,
+    "partitions": [
+        {
+            "topic": "orders", "partition": 0, "stage": "moving", "before": ["n1", "n2", "n3"],
+            "replicas": ["n4", "n2", "n3"], "isr": ["n1", "n2", "n3"], "bytes": 1_073_741_824,
+            "bytes_left": 943_718_400, "rate": 52_428_800, "waits_for": "n4 to be in sync", "verified": False,
+        }
+    ],
+}  # fmt: skip
 
 CLUSTER_ENDPOINTS = (
     Endpoint(
@@ -87,5 +112,46 @@ CLUSTER_ENDPOINTS = (
         "DELETE", "/admin/cluster/nodes/{node}", cluster_admin.remove_node,
         "Take a node out of the list that is gone for good", errors=(errors.NodeNotFound, *_BY_OPERATOR),
         answer_example={"node_id": "n7"},
+    ),
+    Endpoint(
+        "POST", "/admin/cluster/nodes/{node}/drain", reassignment.drain,
+        "Have others lead what a node leads, until it is undrained", errors=(errors.NodeNotFound, *_BY_OPERATOR),
+        answer_example={"node_id": "n3", "draining": True, "leaders": 0, "replicas": 12},
+    ),
+    Endpoint(
+        "POST", "/admin/cluster/nodes/{node}/undrain", reassignment.undrain,
+        "Let a drained node lead again", errors=(errors.NodeNotFound, *_BY_OPERATOR),
+        answer_example={"node_id": "n3", "draining": False, "leaders": 0, "replicas": 12},
+    ),
+    Endpoint(
+        "POST", "/admin/reassignment/plan", reassignment.plan,
+        "Plan moves of replicas that drain a node, fill one, or balance all; nothing is moved",
+        errors=(errors.NodeNotFound, errors.TopicNotFound, errors.ClusterOff, errors.ClusterChangeRefused),
+        example={"plan": "drain", "node": "n1"},
+        answer_example={"moves": [{**_MOVE, "before": ["n1", "n2", "n3"], "bytes": 73_728}], "bytes": 73_728},
+    ),
+    Endpoint(
+        "POST", "/admin/reassignment", reassignment.start, "Move replicas of partitions to other nodes", status=201,
+        errors=(*_NO_PARTITION, *_BY_OPERATOR), example={"moves": [_MOVE], "throttle": 52_428_800},
+        answer_example=_DESCRIBED,
+    ),
+    Endpoint(
+        "GET", "/admin/reassignment", reassignment.list_all, "List the reassignments under way and the latest ones",
+        errors=(errors.ClusterOff,), answer_example={"reassignments": [_REASSIGNMENT]},
+    ),
+    Endpoint(
+        "GET", "/admin/reassignment/{reassignment}", reassignment.describe,
+        "Describe a reassignment with the progress of each partition",
+        errors=(errors.ClusterOff, errors.ReassignmentNotFound), answer_example=_DESCRIBED,
+    ),
+    Endpoint(
+        "PATCH", "/admin/reassignment/{reassignment}", reassignment.change,
+        "Pause or resume a reassignment, or change its throttle", errors=_MOVING, example={"paused": True},
+        answer_example={**_DESCRIBED, "state": "paused", "rate": 0, "seconds_left": None},
+    ),
+    Endpoint(
+        "DELETE", "/admin/reassignment/{reassignment}", reassignment.cancel,
+        "Cancel a reassignment: what is on its way goes back, what has moved stays", errors=_MOVING,
+        answer_example={**_DESCRIBED, "state": "cancelled"},
     ),
 )  # fmt: skip

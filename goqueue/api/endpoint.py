@@ -37,6 +37,7 @@ from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_n
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.kept_records import KeptRecords
+from goqueue.runtime.cluster.replica_sizes import ReplicaSizeExchange
 from goqueue.runtime.cluster.transaction_exchange import TransactionExchange
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
@@ -200,6 +201,8 @@ class ApiContext:
     """The other nodes of a cluster that shares its groups."""
     transactions: TransactionExchange | None = None
     """The same for transactions."""
+    replica_sizes: ReplicaSizeExchange | None = None
+    """Asks the leaders of partitions how large these are."""
     payload_checks: PayloadCheckRunner = field(init=False)
     gatherer: DoctorFactsCollector = field(init=False)
     alerts: AlertRunner = field(init=False)

@@ -78,6 +78,7 @@ PERMISSIONS: dict[str, Permission] = {
             "GET /admin/backup/{backup}", "GET /admin/backup/{backup}/logs",
             "GET /cluster/state", "GET /cluster/health", "GET /cluster/partitions",
             "GET /cluster/partition/{topic}/{partition}/info", "GET /cluster/partition/{topic}/{partition}/recovery",
+            "GET /admin/reassignment", "GET /admin/reassignment/{reassignment}", "POST /admin/reassignment/plan",
         ),
         _cluster("describe"),
     ),
@@ -98,7 +99,9 @@ PERMISSIONS: dict[str, Permission] = {
     **dict.fromkeys(
         (
             "POST /admin/cluster/transfer", "POST /admin/cluster/voters/{node}/replace",
-            "DELETE /admin/cluster/nodes/{node}",
+            "DELETE /admin/cluster/nodes/{node}", "POST /admin/cluster/nodes/{node}/drain",
+            "POST /admin/cluster/nodes/{node}/undrain", "POST /admin/reassignment",
+            "PATCH /admin/reassignment/{reassignment}", "DELETE /admin/reassignment/{reassignment}",
             "POST /admin/tenants", "PATCH /admin/tenants/{tenant}", "DELETE /admin/tenants/{tenant}",
             "POST /admin/tenants/{tenant}/suspend", "POST /admin/tenants/{tenant}/activate",
             "POST /admin/tenants/{tenant}/disable", "PUT /admin/tenants/{tenant}/quotas",

@@ -60,6 +60,7 @@ from goqueue.runtime.cluster.hanging_transactions import HangingTransactions
 from goqueue.runtime.cluster.leader_shards import LeaderShards
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.remote_partitions import RemotePartitions
+from goqueue.runtime.cluster.replica_sizes import ReplicaSizeExchange
 from goqueue.runtime.cluster.transaction_exchange import TransactionExchange
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.fair_turn import FairTurn
@@ -184,6 +185,7 @@ class BrokerService:
                 self._shared = SharedState(
                     member, self.runtime, self.context.payload_checks, self._tasks, self.pipeline
                 )
+            self.context.replica_sizes = ReplicaSizeExchange(member)
             await member.start()
             self.context.cluster = member
             if self._shared is not None:

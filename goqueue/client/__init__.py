@@ -60,6 +60,10 @@ if TYPE_CHECKING:
         ClusterPartitionInfo,
         ClusterStateInfo,
         ControllerTransferred,
+        MoveInfo,
+        NodeDrained,
+        PlannedMove,
+        ReassignmentInfo,
         RecoveryCandidate,
         RecoveryPlan,
         ReplicaInfo,
@@ -161,7 +165,9 @@ __all__ = [
     "JsonSerializer",
     "MemberInfo",
     "Message",
+    "MoveInfo",
     "Nanoseconds",
+    "NodeDrained",
     "Offsets",
     "OffsetsReset",
     "OperationInfo",
@@ -169,6 +175,7 @@ __all__ = [
     "PartitionInfo",
     "PartitionLag",
     "PartitionSegments",
+    "PlannedMove",
     "Producer",
     "ProducerArguments",
     "ProtobufDeserializer",
@@ -176,6 +183,7 @@ __all__ = [
     "QuotaTestResult",
     "QuotaUse",
     "Reader",
+    "ReassignmentInfo",
     "Receipt",
     "RecoveryCandidate",
     "RecoveryPlan",
@@ -240,8 +248,8 @@ _LATER = {
             " TopicRestoreInfo TopicRestoreResult"
         ),
         "cluster_requests": (
-            "ClusterHealthInfo ClusterNodeInfo ClusterPartitionInfo ClusterStateInfo ControllerTransferred"
-            " RecoveryCandidate RecoveryPlan ReplicaInfo VoterReplaced"
+            "ClusterHealthInfo ClusterNodeInfo ClusterPartitionInfo ClusterStateInfo ControllerTransferred MoveInfo"
+            " NodeDrained PlannedMove ReassignmentInfo RecoveryCandidate RecoveryPlan ReplicaInfo VoterReplaced"
         ),
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",

@@ -68,6 +68,10 @@ class ClusterHealthInfo(msgspec.Struct, frozen=True, kw_only=True):
     voters_alive: int
     safe_to_stop: bool | None = None
     """Whether a majority and enough replicas are left without the node that was asked for."""
+    unsafe_because: str | None = None
+    """What would be missing without it."""
+    draining: list[str] = []
+    """Nodes that shall lead nothing."""
     topics: str = "not_replicated"
     partitions: int = 0
     offline_partitions: int = 0
@@ -156,6 +160,68 @@ class VoterReplaced(msgspec.Struct, frozen=True, kw_only=True):
     """False if it had the vote before."""
 
 
+class PlannedMove(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas that a partition shall have, the preferred leader first."""
+
+    topic: str
+    partition: int
+    replicas: list[str]
+    before: list[str] = []
+    bytes: int = 0
+    """To be copied."""
+
+
+class MoveInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of one partition in a reassignment."""
+
+    topic: str | None
+    """None if it was deleted."""
+    partition: int
+    stage: str
+    """waiting, moving, done, kept (cancelled before it moved) or gone (deleted, or moved elsewhere later)."""
+    before: list[str]
+    replicas: list[str]
+    """Those of the plan."""
+    isr: list[str]
+    bytes: int
+    bytes_left: int
+    rate: int
+    """Bytes of a second, of late."""
+    waits_for: str | None = None
+    verified: bool = False
+    """It has the replicas of the plan, and all are in sync."""
+
+
+class ReassignmentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Moves of replicas that belong together."""
+
+    id: int
+    state: str
+    """running, paused, completed or cancelled."""
+    moves: int
+    done: int
+    bytes_left: int
+    rate: int
+    seconds_left: float | None
+    throttle: int
+    at_once: int
+    started_at: str
+    ended_at: str | None
+    verified: bool
+    partitions: list[MoveInfo] = []
+    """Empty in a list of reassignments."""
+
+
+class NodeDrained(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is drained, or not any more."""
+
+    node_id: str
+    draining: bool
+    leaders: int
+    """Partitions that it still leads."""
+    replicas: int
+
+
 class ClusterAdmin:
     """The nodes of a cluster."""
 
@@ -220,3 +286,53 @@ class ClusterAdmin:
     def remove_node(self, node: str) -> ApiRequest[dict[str, Any]]:
         """Take a node out of the list: one that is stopped, no voter, and without replicas."""
         return json_request("DELETE", f"/admin/cluster/nodes/{quote(node)}", dict[str, Any])
+
+    @api_request.operation
+    def drain_node(self, node: str) -> ApiRequest[NodeDrained]:
+        """Have others lead what a node leads, until it is undrained."""
+        return json_request("POST", f"/admin/cluster/nodes/{quote(node)}/drain", NodeDrained)
+
+    @api_request.operation
+    def undrain_node(self, node: str) -> ApiRequest[NodeDrained]:
+        """Let a drained node lead again."""
+        return json_request("POST", f"/admin/cluster/nodes/{quote(node)}/undrain", NodeDrained)
+
+    @api_request.operation
+    def plan_reassignment(
+        self, plan: str, *, node: str | None = None, topics: Sequence[str] | None = None
+    ) -> ApiRequest[list[PlannedMove]]:
+        """Return the moves of a plan: `balance`, or `drain` or `add` of a node. Nothing is moved."""
+        body = {"plan": plan, "node": node, "topics": None if topics is None else list(topics)}
+        return json_request("POST", "/admin/reassignment/plan", list[PlannedMove], body, field="moves")
+
+    @api_request.operation
+    def start_reassignment(
+        self, moves: Sequence[PlannedMove], *, throttle: int = 0, at_once: int | None = None
+    ) -> ApiRequest[ReassignmentInfo]:
+        """Move replicas; `throttle` is in bytes of a second for each node that sends."""
+        rows = [{"topic": one.topic, "partition": one.partition, "replicas": one.replicas} for one in moves]
+        body = {"moves": rows, "throttle": throttle, **({} if at_once is None else {"at_once": at_once})}
+        return json_request("POST", "/admin/reassignment", ReassignmentInfo, body)
+
+    @api_request.operation
+    def reassignments(self) -> ApiRequest[list[ReassignmentInfo]]:
+        """Return those under way and the latest that have ended, the newest first."""
+        return json_request("GET", "/admin/reassignment", list[ReassignmentInfo], field="reassignments")
+
+    @api_request.operation
+    def reassignment(self, number: int) -> ApiRequest[ReassignmentInfo]:
+        """Return one reassignment with the progress of its partitions."""
+        return json_request("GET", f"/admin/reassignment/{number}", ReassignmentInfo)
+
+    @api_request.operation
+    def change_reassignment(
+        self, number: int, *, throttle: int | None = None, paused: bool | None = None
+    ) -> ApiRequest[ReassignmentInfo]:
+        """Pause or resume a reassignment, or change its throttle."""
+        body = {"throttle": throttle, "paused": paused}
+        return json_request("PATCH", f"/admin/reassignment/{number}", ReassignmentInfo, body)
+
+    @api_request.operation
+    def cancel_reassignment(self, number: int) -> ApiRequest[ReassignmentInfo]:
+        """Cancel a reassignment: what is on its way goes back, what has moved stays."""
+        return json_request("DELETE", f"/admin/reassignment/{number}", ReassignmentInfo)

@@ -51,6 +51,8 @@ class ReplicaSettings:
     steady_ns_max: int = 60 * _SECOND
     repeat_ns: int = _SECOND
     """A request to the controller is sent again after this time without an answer."""
+    catch_up_rate: int = 0
+    """Bytes of a second that are sent to all replicas that are not in sync; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,8 @@ class ClusterState:
         self.draining: set[str] = set()
         self.reassignments: dict[int, Reassignment] = {}
         """Those under way, and the latest that have ended, in their order."""
+        self._moving_by: dict[PartitionId, int] = {}
+        """The number of the reassignment under way of each partition that has one."""
         self.names: dict[int, str] = {}
         """The names of topics that exist, by their ids."""
         self.feature_level = 0
@@ -197,11 +199,17 @@ class ClusterState:
     def topics(self) -> dict[str, TopicCreated]:
         return self.catalog.topics
 
+    def reassignment_of(self, log: PartitionId) -> Reassignment | None:
+        """Return the reassignment under way that moves a partition."""
+        number = self._moving_by.get(log)
+        return None if number is None else self.reassignments[number]
+
     def copy(self) -> "ClusterState":
         """Return a state that can go its own way."""
         other = ClusterState()
         other.cluster_id, other.voters, other.feature_level = self.cluster_id, self.voters, self.feature_level
         other.nodes, other.fenced = dict(self.nodes), dict(self.fenced)
+        other._moving_by = dict(self._moving_by)
         other.draining, other.reassignments, other.names = (
             set(self.draining),
             dict(self.reassignments),
@@ -282,7 +290,9 @@ class ClusterState:
         known = self.reassignments
         match record:
             case ReassignmentStarted():
-                known[record.reassignment.number] = record.reassignment
+                number = record.reassignment.number
+                known[number] = record.reassignment
+                self._moving_by.update((one.log, number) for one in record.reassignment.moves)
                 ended = [number for number, one in known.items() if one.outcome]
                 for number in ended[:-CLUSTER_REASSIGNMENTS_KEPT]:
                     del known[number]
@@ -292,6 +302,7 @@ class ClusterState:
             case ReassignmentEnded():
                 before = known[record.number]
                 known[record.number] = replace(before, outcome=record.outcome, ended_ns=record.time_ns)
+                self._moving_by = {log: one for log, one in self._moving_by.items() if one != record.number}
 
     def _apply_catalog(self, change: TopicRecord) -> None:
         if isinstance(change, TopicDeleted):

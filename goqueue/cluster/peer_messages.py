@@ -238,6 +238,31 @@ class Offered(Struct, frozen=True, array_like=True, tag="offered"):
     """Which of the records the cluster does not take, and why."""
 
 
+class AskReplicaSizes(Struct, frozen=True, array_like=True, tag="ask_replica_sizes"):
+    """Asks for the sizes of partitions that the receiver leads."""
+
+    needed_level: ClassVar[int] = 2
+
+    number: int
+    logs: tuple[PartitionId, ...]
+
+
+class ReplicaSizes(Struct, frozen=True, array_like=True):
+    """The size of a partition, and what replicas that come lack of it."""
+
+    log: PartitionId
+    bytes: int
+    left: dict[str, tuple[int, int]]
+    """Bytes that are left, and bytes of a second of late, by node."""
+
+
+class ReplicaSizesTold(Struct, frozen=True, array_like=True, tag="replica_sizes_told"):
+    needed_level: ClassVar[int] = 2
+
+    number: int
+    sizes: tuple[ReplicaSizes, ...]
+
+
 PeerMessage = (
     Hello
     | Formed
@@ -267,6 +292,8 @@ PeerMessage = (
     | AskEnds
     | EndsTold
     | TransactionMessage
+    | AskReplicaSizes
+    | ReplicaSizesTold
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage

@@ -1,6 +1,6 @@
 """Internal topics that a cluster shares, and where their replicas are."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -48,3 +48,13 @@ def spread_followed(topic: InternalTopic, state: ClusterState) -> Iterator[tuple
                 partition,
                 replace(found, replicas=(*found.replicas, *missing), partition_epoch=found.partition_epoch + 1),
             )
+
+
+def leave_followed(
+    node: str, state: ClusterState, followed: Collection[str]
+) -> Iterator[tuple[PartitionId, PartitionState]]:
+    """Yield the states without the replicas that a node has of followed topics, where it is not in sync any more."""
+    for log, found in state.partitions.items():
+        if node in found.replicas and node not in found.isr and state.names[log.topic_id] in followed:
+            left = replace(found, replicas=tuple(one for one in found.replicas if one != node))
+            yield log, left.next(leader=left.leader, isr=left.isr, elr=left.elr)

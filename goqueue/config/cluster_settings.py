@@ -11,6 +11,7 @@ from goqueue.config.value_types import (
     OPTIONAL_ENDPOINT,
     OPTIONAL_PATH,
     PEERS,
+    SIZE,
     choice,
     setting,
 )
@@ -98,5 +99,12 @@ class ClusterConfig:
         DURATION,
         "How long a replica may make no progress while it lags, before it is not in sync any more.",
         (0.1, 60),
+    )
+    catch_up_rate: int = setting(
+        0,
+        SIZE,
+        "Bytes of a second that this node sends to replicas that are not in sync, of all partitions together; 0: no"
+        " limit. A lower one leaves more to clients.",
+        (0, limits.CLUSTER_CATCH_UP_RATE_MAX),
     )
     rack: str = setting("none", NODE, "Rack or zone of this node: replicas are spread over racks.")

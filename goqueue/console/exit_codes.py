@@ -65,6 +65,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.PartitionNotFound: NOT_FOUND,
     errors.ProducerFenced: NOT_FOUND,
     errors.ProducerNotFound: NOT_FOUND,
+    errors.ReassignmentNotFound: NOT_FOUND,
     errors.RoleExists: NOT_FOUND,
     errors.RoleInUse: NOT_FOUND,
     errors.RoleNotFound: NOT_FOUND,

@@ -30,8 +30,8 @@ class Stream:
         self.timers: list[Callable[[], None]] = []
         link: Any = SimpleNamespace(node="n2", send_parts=lambda kind, parts, _: self.sent.append((kind, parts[0])))
         loop: Any = SimpleNamespace(call_later=lambda _, callback: self.timers.append(callback))
-        nothing: Any = None  # neither threads nor tasks are needed
-        self.stream = ReplicationStream(link, loop, nothing, nothing)
+        nothing: Any = None  # neither threads nor tasks are needed, and no replica catches up
+        self.stream = ReplicationStream(link, loop, nothing, nothing, nothing)
         self.end = self.high_watermark = 0
         self.cursor = SimpleNamespace(next=0, is_open=True)
         self.replica: Any = Replica(

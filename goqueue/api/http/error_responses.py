@@ -22,6 +22,7 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.BackupNotFound, errors.DelayedNotFound, errors.EndpointNotFound,
             errors.GroupNotFound, errors.KeyNotFound, errors.LogNotFound, errors.NodeNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
+            errors.ReassignmentNotFound,
             errors.RoleNotFound, errors.RuleNotFound, errors.SchemaDeletionRefused, errors.SchemaNotFound,
             errors.SchemaVersionNotFound, errors.SegmentNotFound,
             errors.SilenceNotFound, errors.SubjectNotFound, errors.SubjectSettingNotFound,

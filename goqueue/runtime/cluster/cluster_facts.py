@@ -9,6 +9,7 @@ from goqueue.cluster.membership import NodeStatus
 from goqueue.cluster.partition_health import PartitionHealth, count_needing, count_partitions
 from goqueue.observe.cluster_metrics import ClusterMetricValues
 from goqueue.observe.facts import ClusterCondition
+from goqueue.quantities import format_count
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.partition_facts import partition_facts, replica_lags
 
@@ -70,6 +71,8 @@ class ClusterFacts:
     """Nodes that the first formation waits for."""
     nodes: tuple[NodeFacts, ...]
     partitions: PartitionHealth
+    draining: frozenset[str]
+    """Nodes that shall lead nothing."""
     needing: dict[str, int]
     """Partitions that would accept no publishes with acks=all without a node."""
 
@@ -88,8 +91,16 @@ class ClusterFacts:
 
     def is_safe_to_stop(self, node: str) -> bool:
         """Return whether a majority of voters is left when a node stops, and enough replicas of each partition."""
+        return self.why_not_to_stop(node) is None
+
+    def why_not_to_stop(self, node: str) -> str | None:
+        """Return what would be missing without a node."""
         left = [one for one in self.nodes if one.role != "observer" and one.is_working and one.node != node]
-        return len(left) > self.voters_max // 2 and not self.needing.get(node)
+        if len(left) <= self.voters_max // 2:
+            return f"{len(left)} of {self.voters_max} voters would be left: no majority"
+        if needing := self.needing.get(node):
+            return f"{format_count(needing, 'partition')} would have fewer replicas in sync than min_isr"
+        return None
 
 
 def cluster_facts(member: ClusterNode) -> ClusterFacts:
@@ -119,6 +130,7 @@ def cluster_facts(member: ClusterNode) -> ClusterFacts:
         waiting_for=tuple(missing),
         nodes=nodes,
         partitions=count_partitions(state.partitions.values()),
+        draining=frozenset(state.draining),
         needing={name: count_needing(state.partitions.values(), name) for name in names},
     )
 

@@ -19,7 +19,6 @@ from goqueue import __version__
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest, StopNode
 from goqueue.cluster.formation import ClusterNote, form, join, refuse_hello
-from goqueue.cluster.leader_replica import ReplicaSettings
 from goqueue.cluster.membership import EventKind, Membership
 from goqueue.cluster.messages import (
     Append,
@@ -124,7 +123,7 @@ class ClusterNode:
             self._notes.save(note)
         self.note = note
         self.membership.on_event.subscribe(self._note_event)
-        self.replicas = Replicas(self, runtime, ReplicaSettings(settings.replica_lag_ns))
+        self.replicas = Replicas(self, runtime, settings.replicas)
         self.on_state.subscribe(self.replicas.on_state)
         handlers = PeerHandlers(
             self._hello, self._refusal, self._connected, self._received, self._ended, self._on_refused,

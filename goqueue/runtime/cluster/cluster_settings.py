@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.feature_levels import FEATURE_LEVEL
+from goqueue.cluster.leader_replica import ReplicaSettings
 from goqueue.cluster.membership import MembershipSettings
 from goqueue.cluster.raft_state import RaftSettings
 from goqueue.config.cluster_settings import ClusterConfig
@@ -48,8 +49,14 @@ class ClusterSettings:
     """After which silence the controller fences a node."""
     replica_lag_ns: int = round(CLUSTER_REPLICA_LAG_SECONDS * NANOSECONDS)
     """How long a replica may make no progress while it lags."""
+    catch_up_rate: int = 0
+    """Bytes of a second that are sent to replicas that are not in sync; 0: no limit."""
     feature_level: int = FEATURE_LEVEL
     """What this node can do. Tests set it."""
+
+    @property
+    def replicas(self) -> ReplicaSettings:
+        return ReplicaSettings(self.replica_lag_ns, catch_up_rate=self.catch_up_rate)
 
 
 def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSettings:
@@ -76,6 +83,7 @@ def cluster_settings(config: ClusterConfig, client_address: str) -> ClusterSetti
         config.unclean_election,
         round(config.session_timeout * NANOSECONDS),
         round(config.replica_lag * NANOSECONDS),
+        config.catch_up_rate,
     )
 
 

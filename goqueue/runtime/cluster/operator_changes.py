@@ -3,11 +3,13 @@
 The controller decides each request at once, by what it knows of the connections besides its records.
 """
 
+from goqueue.broker.internal_topics import FOLLOWED
 from goqueue.cluster.controller import Controller, Records
 from goqueue.cluster.controller_requests import HandOver
 from goqueue.cluster.messages import NodeIdentity
-from goqueue.cluster.metadata import VotersChanged
+from goqueue.cluster.metadata import VotersChanged, in_pieces
 from goqueue.cluster.raft import Raft
+from goqueue.cluster.shared_logs import leave_followed
 from goqueue.errors import ClusterChangeRefused, NodeNotFound
 from goqueue.quantities import format_count, quoted
 from goqueue.runtime.cluster.peer_network import PeerNetwork
@@ -76,10 +78,11 @@ def remove_node(raft: Raft, network: PeerNetwork, controller: Controller, node: 
             f"node {node} is a voter, which cluster.peers fixes",
             hint="start another machine with its id, and replace it: `goqueue-admin cluster replace-voter`",
         )
-    replicas = sum(node in one.replicas for one in state.partitions.values())
+    leaving = dict(leave_followed(node, state, FOLLOWED))
+    replicas = sum(node in one.replicas for log, one in state.partitions.items() if log not in leaving)
     if replicas:
         raise ClusterChangeRefused(
             f"node {node} has {format_count(replicas, 'replica')}: partitions would count on a node that is gone",
-            hint="delete their topics, or start another machine with its id",
+            hint=f"start it again and move them away: `goqueue-admin cluster drain {node} --decommission`",
         )
-    return controller.remove(node, now_ns)
+    return [*in_pieces(leaving.items()), *controller.remove(node, now_ns)]

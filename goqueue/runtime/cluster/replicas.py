@@ -35,6 +35,7 @@ from goqueue.cluster.replication_messages import (
     ResignLeadership,
 )
 from goqueue.errors import GoQueueError
+from goqueue.runtime.cluster.catch_up import CatchUp
 from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
@@ -106,6 +107,7 @@ class Replicas:
         """Replicas whose log ended below what was committed when this process opened it."""
         self.streams: dict[str, ReplicationStream] = {}
         """By node, those that are connected."""
+        self.catch_up = CatchUp(lambda: node.log.state, runtime.clock.monotonic_ns, settings.catch_up_rate)
         self._node = node
         self._runtime = runtime
         self._loop = asyncio.get_running_loop()
@@ -274,6 +276,7 @@ class Replicas:
                 self._set_role(role, state.partitions.get(log))
 
     def _drop(self, log: PartitionId) -> None:
+        self.catch_up.forget(log)
         replica = self.local.pop(log)
         replica.detach()
         self._uneven.pop(replica, None)
@@ -339,7 +342,7 @@ class Replicas:
     # --- connections ---
 
     def connected(self, link: PeerLink) -> None:
-        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads, self._tasks)
+        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads, self._tasks, self.catch_up)
         for replica in self.local.values():
             replica.connected(link.node)
 

@@ -29,6 +29,7 @@ from goqueue.cluster.replication_messages import (
 )
 from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.limits import CLUSTER_SLICE_BYTES, CLUSTER_WINDOW_BYTES
+from goqueue.runtime.cluster.catch_up import CatchUp
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_tls import PeerFailure
@@ -76,6 +77,7 @@ class ReplicationStream:
         loop: asyncio.AbstractEventLoop,
         threads: ThreadPoolExecutor,
         tasks: OwnedTasks,
+        catch_up: CatchUp,
     ) -> None:
         self.link = link
         self.node = link.node
@@ -85,6 +87,10 @@ class ReplicationStream:
         self._loop, self._threads, self._tasks = loop, threads, tasks
         self._queue: dict[StreamedReplica, None] = {}
         """Led here, with data that the other node lacks."""
+        self._catch_up = catch_up
+        self._held: dict[StreamedReplica, None] = {}
+        """Those of the queue that catch up, and whose turn has not come."""
+        self._release_at: asyncio.TimerHandle | None = None
         self._confirm: dict[StreamedReplica, None] = {}
         self._higher: dict[StreamedReplica, None] = {}
         self._freed = 0
@@ -99,6 +105,7 @@ class ReplicationStream:
         """The connection has ended."""
         self.is_over = True
         self._queue.clear()
+        self._held.clear()
         if self._loading is not None:
             self._loading.cancel()
 
@@ -127,10 +134,28 @@ class ReplicationStream:
             leader = replica.leader
             if leader is None or (wanted := leader.pending(self.node)) is None:
                 continue
+            if (seconds := self._catch_up.wait_seconds(leader, self.node)) > 0:
+                self._hold(replica, seconds)
+                continue
             try:
                 self._send_slice(replica, *wanted)
             except GoQueueError as error:
                 self._give_up(replica, error)
+
+    def _hold(self, replica: StreamedReplica, seconds: float) -> None:
+        """Let a replica that catches up wait."""
+        self._held[replica] = None
+        if self._release_at is None or self._release_at.when() > self._loop.time() + seconds:
+            if self._release_at is not None:
+                self._release_at.cancel()
+            self._release_at = self._tasks.call_later(seconds, self._release)
+
+    def _release(self) -> None:
+        self._release_at = None
+        held, self._held = self._held, {}
+        if not self.is_over:
+            self._queue |= held
+            self._pump()
 
     def _send_slice(self, replica: StreamedReplica, base: int, end: int) -> None:
         found = self._find(replica, base, end)
@@ -201,6 +226,8 @@ class ReplicationStream:
         header = DataHeader(leader.log, leader.epoch, base, end, leader.high_watermark, start, common, has_gaps)
         self.link.send_parts(DATA, (header.encode(), *buffers), DATA_HEADER_BYTES + size)
         self.credit -= size
+        if has_gaps:
+            self._catch_up.sent(leader, self.node, size)
         leader.sent(self.node, end)
         self._higher.pop(replica, None)
 
