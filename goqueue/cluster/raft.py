@@ -77,6 +77,7 @@ class Raft(RaftState):
     def refused(self, node: str, now_ns: int) -> None:
         """The node's process is gone: its connection ended, and a new one is refused."""
         if self.leader is not None and self.leader.node == node and self.leader != self.me:
+            self._gone = self.leader
             self._set_leader(None)
             self._heard_ns = now_ns - self.settings.election_ns
             self._fast_until_ns = now_ns + self.settings.election_ns

@@ -119,6 +119,15 @@ def test_process_that_two_nodes_have_seen_gone_is_fenced_at_once(node: Node) -> 
     assert node.fenced == ["n3"]
 
 
+def test_process_that_was_seen_gone_before_the_office_was_open_is_fenced_when_it_opens(node: Node) -> None:
+    node.raft.is_leader, node.raft.leader = True, node.note.me
+    node.office.gone("n2", "n1")
+    node.office.gone("n2", "n3")
+    assert node.fenced == []
+    node.lead()
+    assert node.fenced == ["n2"]
+
+
 def test_process_is_not_gone_while_it_is_connected_or_if_only_one_node_says_so(node: Node) -> None:
     node.lead()
     node.office.gone("n2", "n1")

@@ -134,6 +134,8 @@ class ControllerRunner:
         self._up_ns, self._fenced_at = {}, {}
         settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr, _INTERNAL)
         self.controller = Controller(member.log.state.copy(), settings)
+        for node in list(self._gone):  # such as the controller before this one
+            self._fence_gone(node)
         note = member.note
         if not self.controller.state.cluster_id:
             forget(self.append([ClusterCreated(note.cluster_id, note.voters, member.wall_clock())]))

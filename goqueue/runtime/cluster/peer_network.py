@@ -40,8 +40,8 @@ from goqueue.runtime.cluster.peer_tls import (
 _log = logging.getLogger("goqueue.cluster")
 
 _ANY = ("0.0.0.0", "::", "[::]")  # noqa: S104 - a node that listens on all its addresses tells none of them
-_PROBES = 5
-_PROBE_SECONDS = 0.05
+_PROBE_SECONDS = 0.003, 0.01, 0.02, 0.05, 0.1
+"""Between attempts to see whether a process is gone: its connections may end before its address refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ class PeerNetwork:
 
     async def _probe(self, node: str) -> None:
         """See whether the process of a node that dials this one is gone. It may end after its connection."""
-        for _ in range(_PROBES):
+        for pause in _PROBE_SECONDS:
             try:
                 async with asyncio.timeout(CLUSTER_HANDSHAKE_SECONDS):
                     _, writer = await asyncio.open_connection(*self._addresses[node])
@@ -298,7 +298,7 @@ class PeerNetwork:
                 pass  # it is just ending
             else:
                 writer.close()
-            await asyncio.sleep(_PROBE_SECONDS)
+            await asyncio.sleep(pause)
             if node in self.links:
                 return
 
