@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from goqueue.api.delayed_logs import deliveries_of, deliveries_shown, led_delivery
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import (
     NOT_GIVEN,
@@ -138,7 +139,7 @@ class TimelineResponse(msgspec.Struct):
 
 
 async def browse(call: ApiCall, query: DelayedListQuery) -> DelayedListResponse:
-    asked = [delivery.delays for delivery in deliveries_of(call, query.partition)]
+    asked = [delivery.delays for delivery in deliveries_shown(call, query.partition)]
     criteria = DelayedCriteria(
         from_ns=query.from_time, to_ns=query.to_time, state=STATES.index(query.state), sieve=filter_set(query.filter)
     )
@@ -148,14 +149,6 @@ async def browse(call: ApiCall, query: DelayedListQuery) -> DelayedListResponse:
     rows = map(row_of, found)
     told = list(rows) if len(found) <= _BRIEF else await asyncio.to_thread(list, rows)
     return DelayedListResponse(told, len(found), queries.count_pending(asked), page.is_complete)
-
-
-def deliveries_of(call: ApiCall, number: int | None = None) -> list[PartitionDelivery]:
-    """Return the deliveries of a topic, or of one partition, that have delayed messages."""
-    topic = call.runtime.broker.topic(call.parameters["topic"])
-    partitions = topic.partitions if number is None else [topic.partition(number)]
-    found = [call.runtime.broker.delay_scheduler.delivery(partition) for partition in partitions]
-    return [delivery for delivery in found if delivery is not None]
 
 
 def row_of(one: DelayedMessageView) -> DelayedSummaryJson:
@@ -209,7 +202,7 @@ async def find(call: ApiCall) -> HttpResponse:
     """Find the delayed message with this offset in any partition."""
     offset, found = offset_of(call), list[DelayedMessageView]()
     topic = call.runtime.broker.topic(call.parameters["topic"])
-    for delivery in deliveries_of(call):
+    for delivery in deliveries_shown(call):
         await call.runtime.perform(delivery.delays.catch_up())  # of a large batch the table may not know yet
         if delivery.delays.schedule.find(offset) is not None:
             found.append(await call.runtime.perform(queries.get_delayed(delivery.delays, offset)))
@@ -228,7 +221,7 @@ async def find(call: ApiCall) -> HttpResponse:
 async def timeline(call: ApiCall, query: TimelineQuery) -> TimelineResponse:
     now_ns = call.runtime.clock.now_ns()
     bounds = [now_ns, *(now_ns + bound for bound in _BOUNDS_NS[: query.buckets])]
-    asked = [delivery.delays for delivery in deliveries_of(call)]
+    asked = [delivery.delays for delivery in deliveries_shown(call)]
     found = await call.runtime.perform(queries.deliver_timeline(asked, bounds))
     times = [format_time(bound) for bound in bounds]
     buckets = [TimelineBucketJson(*row) for row in zip(times[:-1], times[1:], found.counts, strict=True)]
@@ -238,7 +231,7 @@ async def timeline(call: ApiCall, query: TimelineQuery) -> TimelineResponse:
 
 def delivery_of(call: ApiCall) -> PartitionDelivery:
     topic = call.runtime.broker.topic(call.parameters["topic"])
-    delivery = call.runtime.broker.delay_scheduler.delivery(topic.partition(call.partition))
+    delivery = led_delivery(call, topic.partition(call.partition))
     if delivery is None:
         raise _unknown(topic, offset_of(call))
     return delivery

@@ -33,7 +33,7 @@ from goqueue.quantities import quoted
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.backup_runner import BackupRunner
 from goqueue.runtime.backup_schedule import BackupSchedule, backup_facts
-from goqueue.runtime.cluster.cluster_facts import cluster_condition, has_other_nodes
+from goqueue.runtime.cluster.cluster_facts import cluster_condition
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.kept_records import KeptRecords
@@ -103,8 +103,6 @@ class Endpoint:
     """Whether it changes what that log records; else it is answered here, unless it finds nothing."""
     is_repeatable: bool = False
     """Whether such a change may be sent to the next leader without knowing whether the former one has made it."""
-    unreplicated: str = ""
-    """What it needs that only one node of a cluster would know."""
     errors: tuple[type[GoQueueError], ...] = ()
     """Possible errors, besides those of any request."""
     example: Any = None
@@ -224,15 +222,6 @@ class ApiContext:
             backups=lambda: backup_facts(self.backups, self.backup_schedule, self.runtime.clock.now_ns()),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)
-
-    def refuse_unreplicated(self, what: str) -> None:
-        """Refuse what only one node of a cluster would know."""
-        if self.cluster is not None and has_other_nodes(self.cluster):
-            raise NotInCluster(
-                f"a cluster of several nodes does not serve {what} yet: their log is not replicated",
-                hint="use a broker that runs alone for them",
-                what=what,
-            )
 
     def refuse_before_level(self, what: str) -> None:
         """Refuse what a node of a cluster does only once all nodes know it."""

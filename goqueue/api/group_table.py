@@ -9,7 +9,7 @@ from goqueue.wire.headers import LEASES
 _NO_MEMBER = (*NO_GROUP, errors.MemberUnknown)
 _STALE = (*_NO_MEMBER, errors.GenerationStale)
 _JOIN_ERRORS = (
-    *NO_TOPIC, errors.GroupNameInvalid, errors.GroupMismatch, errors.GroupFull, errors.NotInCluster, *UNWRITABLE,
+    *NO_TOPIC, errors.GroupNameInvalid, errors.GroupMismatch, errors.GroupFull, *UNWRITABLE,
 )  # fmt: skip
 _RECEIPT_ERRORS = (errors.ReceiptInvalid, errors.LeaseExpired, *UNWRITABLE)
 _POSITION_ERRORS = (*NO_PARTITION, errors.RangeDamaged, errors.OffsetOutOfRange)

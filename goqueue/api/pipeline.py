@@ -55,8 +55,6 @@ class RequestPipeline:
                 call.access = gate.admit(row.permission, parameters, request, is_guarded=row.is_guarded)
                 if request.world is not None:
                     turn = self._enter(row, call)
-            if row.unreplicated:
-                self._context.refuse_unreplicated(row.unreplicated)
         except GoQueueError as error:
             return self._refusal(request, error)
         led = self._context.led

@@ -10,6 +10,7 @@ import msgspec
 from crc32c import crc32c
 
 from goqueue.api.access import UNRESTRICTED
+from goqueue.api.delayed_logs import begin_delayed_log, begun_delayed_log, delayed_log
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Epoch, ProducerId, TransactionalId
 from goqueue.api.http.error_responses import ErrorJson, error_json
@@ -109,7 +110,7 @@ async def _publish_one(call: ApiCall, topic: Topic, message: OutgoingMessage) ->
     runtime, acks = call.runtime, call.query.acks
     (encoded,) = MessageEncoder(topic, runtime.clock.now_ns(), is_transactional=False).encode_all([message])
     partition = encoded.partition or topic.place(encoded.key)
-    log = partition if encoded.due_ns is None else delayed_log(call, partition)
+    log = partition if encoded.due_ns is None else await begun_delayed_log(call, partition)
     pending = runtime.offer(log, [encoded.frame], len(encoded.frame), _LEVELS[acks])
     placement = await pending if acks != "none" or pending.is_done else None
     return PublishResponse([_message_result(message, encoded, partition, 0, placement)])
@@ -197,6 +198,8 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
         await call.app.payload_checks.check(topic, [one.frame for one in encoded])
     if transaction is None:
         targets, positions, batches = _placed(topic, encoded)
+        while [one for one, delayed in batches if delayed and await begin_delayed_log(call, one)]:
+            targets, positions, batches = _placed(topic, encoded)
         # No await since the messages were placed: partitions may be added in any other turn.
         pending = {target: _append(call, target, frames) for target, frames in batches.items()}
     else:
@@ -252,11 +255,6 @@ def _append(call: ApiCall, target: _Target, frames: list[bytes]) -> _Pending:
         return call.runtime.offer(chosen, frames, sum(map(len, frames)), _LEVELS[call.query.acks])
     except GoQueueError as error:  # other partitions may have taken theirs
         return error.without_tracebacks()
-
-
-def delayed_log(call: ApiCall, partition: Partition) -> Partition:
-    call.app.refuse_unreplicated("delayed messages")
-    return call.runtime.broker.scheduling(partition).delays.delayed_log
 
 
 async def _append_in_transaction(
@@ -418,7 +416,7 @@ async def _append_section(
     try:
         partition, bytes_max = topic.partition(number), topic.settings.max_message_bytes
         if is_delayed:
-            partition = delayed_log(call, partition)
+            partition = await begun_delayed_log(call, partition)
         if topic.validation:
             await call.app.payload_checks.check_section(topic, partition, content)
         if transaction is not None:

@@ -301,7 +301,7 @@ class DelayStatsResponse(Struct, kw_only=True):
 
 
 async def delay_stats(call: ApiCall) -> DelayStatsResponse:
-    deliveries = list(call.runtime.broker.delay_scheduler.deliveries())
+    deliveries = list(call.runtime.broker.delay_scheduler.led())
     all_delays = [delivery.delays for delivery in deliveries]
     counts = [sum(one.schedule.counts[state] for one in all_delays) for state in range(len(STATES))]
     scheduled = sum(one.scheduled for one in all_delays)

@@ -54,8 +54,6 @@ _DECIDED = (*_NOT_THERE, errors.DelayedNotPending, *UNWRITABLE)
 _ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *UNWRITABLE)
 
 
-_UNREPLICATED = {"delayed": "delayed messages"}
-"""Tags of what only one node of a cluster would know, with its name in a sentence."""
 _LED = {
     "/admin/keys": SECURITY, "/admin/roles": SECURITY, "/admin/acls": SECURITY, "/admin/tenants": TENANTS,
     "/subjects": SCHEMAS, "/schemas": SCHEMAS, "/config": SCHEMAS, "/mode": SCHEMAS, "/compatibility": SCHEMAS,
@@ -72,17 +70,12 @@ _REPEATABLE = {
     "POST /admin/tenants/{tenant}/activate", "POST /admin/tenants/{tenant}/disable",
 }  # fmt: skip
 """Changes that do the same when they are made twice, besides those that are a PUT."""
-_ANYWHERE = {"POST /producers/init"}
-"""Also gives producer ids, which every node takes."""
-
-
-def _unreplicated(tag: str, name: str) -> str:
-    """Return what a request needs that is not replicated; what is only described may differ between nodes."""
-    return "" if name.startswith("GET ") or name in _ANYWHERE else _UNREPLICATED.get(tag, "")
 
 
 def _coordinated(tag: str, name: str) -> tuple[type[errors.GoQueueError], ...]:
     """Return the errors of requests that one node of a cluster answers."""
+    if tag == "delayed" and "{topic}" in name:
+        return errors.NotLeader, errors.LeaderUnavailable
     if _led(name) and _is_change(name):
         return errors.LeaderUnavailable, errors.LeadershipLost
     return (errors.NotCoordinator, errors.LeaderUnavailable) if tag in ("groups", "delivery", "transactions") else ()
@@ -103,17 +96,15 @@ def _tagged(tag: str, *rows: Endpoint) -> tuple[Endpoint, ...]:
 
 
 def _completed(tag: str, name: str, row: Endpoint) -> Endpoint:
-    unreplicated = _unreplicated(tag, name)
     return replace(
         row,
         tag=tag,
         permission=PERMISSIONS[name],
         charge=CHARGES.get(name),
-        unreplicated=unreplicated,
         led=_led(name),
         is_led_change=bool(_led(name)) and _is_change(name),
         is_repeatable=name in _REPEATABLE or row.method == "PUT",
-        errors=(*row.errors, *((errors.NotInCluster,) if unreplicated else ()), *_coordinated(tag, name)),
+        errors=(*row.errors, *_coordinated(tag, name)),
     )
 
 

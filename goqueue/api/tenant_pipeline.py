@@ -82,7 +82,7 @@ class TenantPipeline(RequestPipeline):
         assert meter is not None, "the tenant of a world exists"
         call.meter = meter
         meters.admit_connection(meter, request.peer)
-        if row.is_hot and world.is_active and not (row.is_guarded or row.unreplicated):
+        if row.is_hot and world.is_active and not row.is_guarded:
             self._note(request, Admission(row, call.parameters, world, meter, meters.owners, turn, access.for_others()))
         return turn
 

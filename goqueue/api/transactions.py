@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from goqueue.api.delayed_logs import delayed_log
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import (
     Epoch,
@@ -24,7 +25,7 @@ from goqueue.api.fields import (
 from goqueue.api.offsets import offsets_by_ref
 from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage
 from goqueue.api.problems import invalid
-from goqueue.api.publishing import check_transaction, delayed_log, known_transaction, publishable_topic
+from goqueue.api.publishing import check_transaction, known_transaction, publishable_topic
 from goqueue.api.settling import (
     Handle,
     LeaseRanges,

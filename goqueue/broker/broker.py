@@ -101,7 +101,7 @@ class Broker:
         """The clock of client deadlines. The runtime calls its `beat` from before `open` on."""
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
-        self.delay_scheduler = DelayScheduler(clock)
+        self.delay_scheduler = DelayScheduler(clock, is_replicated=self._group_settings.is_replicated)
         self.on_partition_opened: Signal[[Partition]] = Signal()
         self.before_deletion: Callable[[str], Work[None]] = no_work
         """Done before a topic is deleted, as long as its messages are there."""

@@ -46,18 +46,19 @@ class DelayedMessageAdmin:
         chosen = _selection(filters, due_from, due_to, partition=partition, state=state)
         path = with_query(_path(topic), limit=limit, skip=skip, **chosen)
         patience = DELAY_SECONDS_FOR_REQUEST if chosen["filter"] else 0.0
-        return json_request("GET", path, DelayedMessages, patience=patience)
+        return json_request("GET", path, DelayedMessages, patience=patience, place=_leader(topic, partition))
 
     @operation
     def delayed_message(self, topic: str, partition: int | None, offset: int) -> ApiRequest[DelayedMessage]:
         """Return one with its value and headers. Without a partition, the first that has this offset."""
-        place = (offset,) if partition is None else (partition, offset)
-        return json_request("GET", _path(topic, *place), DelayedMessage)
+        path = _path(topic, offset) if partition is None else _path(topic, partition, offset)
+        return json_request("GET", path, DelayedMessage, place=_leader(topic, partition))
 
     @operation
     def cancel_delayed(self, topic: str, partition: int, offset: int) -> ApiRequest[JsonObject]:
         """Cancel a delayed message; only a pending one can be cancelled."""
-        return _change(JsonObject, "DELETE", _path(topic, partition, offset), None, _DONE)
+        place = topic, partition
+        return _change(JsonObject, "DELETE", _path(*place, offset), None, _DONE, place=place)
 
     @operation
     def reschedule_delayed(
@@ -70,12 +71,14 @@ class DelayedMessageAdmin:
         deliver_at: DeliverAt | None = None,
     ) -> ApiRequest[DelayedMessage]:
         """Deliver it after that delay from now, or at that time. Return its new entry."""
-        return _change(DelayedMessage, "PATCH", _path(topic, partition, offset), _due(delay, deliver_at), _MOVED)
+        path, place = _path(topic, partition, offset), (topic, partition)
+        return _change(DelayedMessage, "PATCH", path, _due(delay, deliver_at), _MOVED, place=place)
 
     @operation
     def deliver_delayed(self, topic: str, partition: int, offset: int) -> ApiRequest[JsonObject]:
         """Deliver it now; it is durable in the topic when this returns."""
-        return _change(JsonObject, "POST", _path(topic, partition, offset, "deliver"), {}, _DONE)
+        path, place = _path(topic, partition, offset, "deliver"), (topic, partition)
+        return _change(JsonObject, "POST", path, {}, _DONE, place=place)
 
     @operation
     def cancel_delayed_where(
@@ -91,7 +94,7 @@ class DelayedMessageAdmin:
     ) -> ApiRequest[DelayedChanges]:
         """Cancel all that match."""
         body = _selection(filters, due_from, due_to, partition=partition, limit=limit, dry_run=dry_run)
-        return _change(DelayedChanges, "POST", _path(topic, "cancel"), body, _GO_ON, DELAY_SECONDS_FOR_REQUEST)
+        return _change_many(topic, "cancel", body, _GO_ON, partition)
 
     @operation
     def reschedule_delayed_where(  # noqa: PLR0913 - as above
@@ -116,7 +119,7 @@ class DelayedMessageAdmin:
             raise RequestInvalid("messages are shifted, or all moved to one time: give one of them")
         else:
             body["shift"] = shift_text(shift)
-        return _change(DelayedChanges, "POST", _path(topic, "reschedule"), body, _MOVED, DELAY_SECONDS_FOR_REQUEST)
+        return _change_many(topic, "reschedule", body, _MOVED, partition)
 
     @operation
     def deliver_delayed_where(
@@ -132,7 +135,7 @@ class DelayedMessageAdmin:
     ) -> ApiRequest[DelayedChanges]:
         """Deliver all that match now."""
         body = _selection(filters, due_from, due_to, partition=partition, limit=limit, dry_run=dry_run)
-        return _change(DelayedChanges, "POST", _path(topic, "deliver"), body, _GO_ON, DELAY_SECONDS_FOR_REQUEST)
+        return _change_many(topic, "deliver", body, _GO_ON, partition)
 
     @operation
     def delayed_timeline(self, topic: str, buckets: int | None = None) -> ApiRequest[JsonObject]:
@@ -164,11 +167,33 @@ def _selection(
     return given(options) | times | {"filter": filter_texts(filters)}
 
 
+def _leader(topic: str, partition: int | None) -> tuple[str, int] | None:
+    """Return the partition whose leader answers; any node answers for a whole topic."""
+    return None if partition is None else (topic, partition)
+
+
+def _change_many(
+    topic: str, what: str, body: JsonObject, unsure_hint: str, partition: int | None
+) -> ApiRequest[DelayedChanges]:
+    """Return a change of many messages. With filters, the scan may take longer than the timeout."""
+    path, place = _path(topic, what), _leader(topic, partition)
+    return _change(DelayedChanges, "POST", path, body, unsure_hint, DELAY_SECONDS_FOR_REQUEST, place=place)
+
+
 def _change(
-    kind: type[T], method: str, path: str, body: JsonObject | None, unsure_hint: str, patience: float = 0.0
+    kind: type[T],
+    method: str,
+    path: str,
+    body: JsonObject | None,
+    unsure_hint: str,
+    patience: float = 0.0,
+    *,
+    place: tuple[str, int] | None,
 ) -> ApiRequest[T]:
     """Return a request that is not repeated automatically: a second one may hide that the first succeeded.
 
-    The hint is for the case that its answer was lost. With filters, the scan may take longer than the timeout.
+    The hint is for the case that its answer was lost.
     """
-    return json_request(method, path, kind, body, idempotent=False, patience=patience, unsure_hint=unsure_hint)
+    return json_request(
+        method, path, kind, body, idempotent=False, patience=patience, unsure_hint=unsure_hint, place=place
+    )

@@ -16,6 +16,11 @@ The shell calls with what happens, in its order, and then
 * sends each follower what `pending` names, and says so with `sent`;
 * commits up to `replicated_end` what its own log has stored; tells followers the high watermark where it has changed.
 
+A delayed log has the leader, the epoch, the replicas and the ISR of its partition: `delayed` of the leader of the
+partition leads it. Only the leader of the partition asks for another ISR, for both: a replica that lags in one of the
+logs leaves, and one returns when it keeps up in both. While a delayed log is there that is not led here yet, none
+returns (`has_unled_delayed`).
+
 It appends the epoch frame before anything else. `tick` looks at replicas that lag or have caught up: call it some times
 a second while `is_uneven`.
 """
@@ -23,7 +28,7 @@ a second while `is_uneven`.
 from dataclasses import dataclass, field
 
 from goqueue.cluster.epoch_index import EpochIndex, EpochRow
-from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.partitions import PartitionId, PartitionState, partition_of
 from goqueue.cluster.replication_messages import (
     IsrChange,
     OpenReplica,
@@ -106,6 +111,11 @@ class LeaderReplica:
     broker_epoch: int = 0
     """The registration of the process here."""
     settings: ReplicaSettings = field(default_factory=ReplicaSettings)
+    partition: "LeaderReplica | None" = None
+    """The leader of the partition whose delayed log this is."""
+    delayed: "LeaderReplica | None" = None
+    """The leader of the delayed log, if there is one."""
+    has_unled_delayed: bool = False
     effects: list[Tell | AskController] = field(default_factory=list)
     followers: dict[str, FollowerCursor] = field(default_factory=dict)
     epoch: int = field(init=False)
@@ -150,7 +160,7 @@ class LeaderReplica:
         """The disk here has refused something that followers may have."""
         if not self.has_resigned:
             self.has_resigned = True
-            self.effects.append(AskController(ResignLeadership(self.log, self.me, self.epoch, reason)))
+            self.effects.append(AskController(ResignLeadership(partition_of(self.log), self.me, self.epoch, reason)))
             self._advance()
 
     def forget_below(self, start: int) -> None:
@@ -241,7 +251,8 @@ class LeaderReplica:
     @property
     def _counted(self) -> list[str]:
         """The others in sync, and those that the controller was asked to take in."""
-        asked = () if self._asked is None else tuple(node for node, _ in self._asked.isr)
+        change = self._asked if self.partition is None else self.partition._asked
+        asked = () if change is None else tuple(node for node, _ in change.isr)
         return [node for node in self.followers if node in self.state.isr or node in asked]
 
     def _advance(self) -> None:
@@ -278,12 +289,14 @@ class LeaderReplica:
             self._asked is not None
             or len(self.state.isr) < len(self.state.replicas)
             or any(follower.match < self.index.end for follower in self.followers.values())
+            or (self.delayed is not None and self.delayed.is_uneven)
         )
 
     def tick(self, now_ns: int) -> None:
         """Look at who lags and who has caught up."""
-        for follower in self.followers.values():
-            self._look(follower, now_ns)
+        self.look(now_ns)
+        if self.delayed is not None:
+            self.delayed.look(now_ns)
         if self.has_resigned:
             return
         if self._asked is not None:
@@ -295,15 +308,26 @@ class LeaderReplica:
         if tuple(isr) != self.state.isr and is_time:
             self._ask_for(isr, now_ns)
 
-    def _look(self, follower: FollowerCursor, now_ns: int) -> None:
-        """Note since when a follower keeps up: at each look it has what the leader had at the one before."""
-        if follower.seen_ns < 0 or follower.match >= follower.seen_end:
-            follower.seen_end, follower.seen_ns = self.index.end, now_ns
-        keeps_up = follower.is_open and follower.match >= self.high_watermark and follower.match > self.epoch_start
-        if not keeps_up or now_ns - follower.seen_ns > self.settings.lag_ns:
-            follower.steady_since_ns = -1
-        elif follower.steady_since_ns < 0:
-            follower.steady_since_ns = now_ns
+    def look(self, now_ns: int) -> None:
+        """Note since when each follower keeps up: at each look it has what the leader had at the one before."""
+        for node, follower in self.followers.items():
+            if follower.seen_ns < 0 or follower.match >= follower.seen_end:
+                follower.seen_end, follower.seen_ns = self.index.end, now_ns
+            if not self._keeps_up(node) or now_ns - follower.seen_ns > self.settings.lag_ns:
+                follower.steady_since_ns = -1
+            elif follower.steady_since_ns < 0:
+                follower.steady_since_ns = now_ns
+        self._advance()
+
+    def _keeps_up(self, node: str) -> bool:
+        """Return whether a follower has all that is committed."""
+        follower = self.followers[node]
+        return follower.is_open and follower.match >= self.high_watermark and follower.match > self.epoch_start
+
+    def _lags(self, node: str, now_ns: int) -> bool:
+        follower = self.followers[node]
+        is_late = follower.match < self.index.end and now_ns - follower.seen_ns >= self.settings.lag_ns
+        return is_late or self._is_damaged(follower)
 
     def _belongs(self, node: str, now_ns: int) -> bool:
         """Return whether a replica should be in sync."""
@@ -311,12 +335,13 @@ class LeaderReplica:
             return True
         follower = self.followers[node]
         if node in self.state.isr:
-            is_late = follower.match < self.index.end and now_ns - follower.seen_ns >= self.settings.lag_ns
-            lags = is_late or self._is_damaged(follower)
+            lags = self._lags(node, now_ns) or (self.delayed is not None and self.delayed._lags(node, now_ns))
             if lags:
                 self._let_wait(follower, now_ns)
             return not lags
-        if follower.steady_since_ns < 0:
+        if follower.steady_since_ns < 0 or self.has_unled_delayed:
+            return False
+        if self.delayed is not None and not self.delayed._keeps_up(node):
             return False
         returns = not self.has_enough or now_ns - follower.steady_since_ns >= follower.steady_ns
         if returns:

@@ -23,6 +23,20 @@ class PartitionId(NamedTuple):
     partition: int
 
 
+DELAYED = 1 << 31
+"""Added to the number of a partition, names its delayed log between nodes."""
+
+
+def delayed_log_of(partition: PartitionId) -> PartitionId:
+    """Return the id of the delayed log of a partition. The cluster's log knows the partition only."""
+    return PartitionId(partition.topic_id, partition.partition | DELAYED)
+
+
+def partition_of(log: PartitionId) -> PartitionId:
+    """Return the partition that a log belongs to: itself, or the one whose delayed log it is."""
+    return PartitionId(log.topic_id, log.partition & ~DELAYED)
+
+
 class PartitionState(Struct, frozen=True, omit_defaults=True):
     """The state of one partition, complete."""
 

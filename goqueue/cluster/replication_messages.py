@@ -78,6 +78,14 @@ class ReplicaFenced(Struct, frozen=True, array_like=True, tag="fenced"):
     leader_epoch: int
 
 
+class DelayedLogBegun(Struct, frozen=True, array_like=True, tag="delayed_begun"):
+    """A leader has a delayed log beside a partition: its followers make theirs, and ask for it."""
+
+    needed_level: ClassVar[int] = 2
+
+    log: PartitionId
+
+
 class IsrChange(Struct, frozen=True, array_like=True, tag="isr_change"):
     """A leader asks the controller for another ISR."""
 
@@ -169,6 +177,7 @@ ReplicationMessage = (
     | RangeFetched
     | CompareBlocks
     | BlocksDiffer
+    | DelayedLogBegun
 )
 
 

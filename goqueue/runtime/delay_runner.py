@@ -72,7 +72,7 @@ class DelayRunner(Runner):
             async with self._turn:
                 await self._shell.perform(delivery.deliver(lambda: self._is_stopping))
         except GoQueueError as error:
-            if not delivery.delays.partition.log.is_closed:
+            if not delivery.delays.partition.log.is_closed and delivery.delays.is_led:
                 _log.warning("delivery of delayed messages of %s failed and is retried: %s", name, error)
                 self._pause(delivery, DELAY_RETRY_SECONDS)
         except Exception:

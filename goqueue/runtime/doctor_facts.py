@@ -187,7 +187,7 @@ class DoctorFactsCollector:
             logs.look(topic, partition)
             if (delays := runtime.broker.delay_scheduler.delays(partition)) is not None:
                 logs.look(topic, delays.delayed_log)
-                late += await self._late(delays)
+                late += await self._late(delays) if delays.is_led else []
         return BrokerFacts(
             uptime_seconds=(runtime.clock.monotonic_ns() - runtime.began_ns) / NANOSECONDS,
             partitions=logs.count,

@@ -156,7 +156,7 @@ async def collect_overdue_seconds(runtime: Runtime) -> float:
     """Return how long ago the oldest pending delayed message was due, 0 if none is overdue."""
     slices, now_ns = TimeSlices(), runtime.clock.now_ns()
     oldest_ns = now_ns
-    for delivery in runtime.broker.delay_scheduler.deliveries():
+    for delivery in runtime.broker.delay_scheduler.led():
         await slices.rest()
         delays = delivery.delays
         is_waiting = delivery.next_ns is None or delivery.next_ns > now_ns

@@ -257,3 +257,43 @@ def test_follower_that_tells_of_damage_leaves_the_isr_at_once() -> None:
 
     assert [node for node, _ in change.isr] == ["n1", "n3"]
     assert change.damaged == ("n2",)
+
+
+def both(isr: tuple[str, ...]) -> tuple[tuple[Replica, Replica], tuple[Replica, Replica]]:
+    """The first two nodes, each with a partition and its delayed log; the second one follows both."""
+    first, second = (Replica("n1"), Replica("n1")), (Replica("n2"), Replica("n2"))
+    for leads, follows in zip(first, second, strict=True):
+        leads.lead(state("n1", 1, isr, min_isr=1))
+        leads.sync()
+        follows.follow("n1", 1)
+        exchange(leads, follows)
+    main, delayed = map(leader_of, first)
+    main.delayed, delayed.partition = delayed, main
+    return first, second
+
+
+def test_replica_that_lags_in_the_delayed_log_leaves_the_isr() -> None:
+    (one, later), (two, _) = both(("n1", "n2"))
+    later.publish("x")
+    later.sync()
+    exchange(one, two)
+    assert [[node for node, _ in request.isr] for request in run(leader_of(one), 0, 2 * SECOND)][:1] == [["n1"]]
+
+
+def test_replica_returns_when_it_keeps_up_in_both_logs_and_counts_in_both_from_then_on() -> None:
+    (one, later), (_, two) = both(("n1",))
+    leader_of(later).followers["n2"].match = 0
+    assert run(leader_of(one), 0, 5 * SECOND) == [], "it lacks a part of the delayed log"
+
+    exchange(later, two)
+    leader_of(later).followers["n2"].match = later.end
+    assert run(leader_of(one), 5 * SECOND, 8 * SECOND)[0].isr == (("n1", 0), ("n2", 0))
+    later.publish("x")
+    later.sync()
+    assert leader_of(later).high_watermark < later.end, "committed without the replica that is asked for"
+
+
+def test_no_replica_returns_while_a_delayed_log_is_not_led() -> None:
+    (one, _), _ = both(("n1",))
+    leader_of(one).delayed, leader_of(one).has_unled_delayed = None, True
+    assert run(leader_of(one), 0, 5 * SECOND) == []

@@ -28,7 +28,7 @@ from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.records import encode_rescheduled, encode_settled, needed_records
 from goqueue.broker.delay.schedule import DELIVERED, Mask, contained_in
 from goqueue.broker.delay.timing_wheel import NONE, Numbers
-from goqueue.limits import DELAY_LIVE_SHARE, DELAY_REWRITE_MESSAGES
+from goqueue.limits import DELAY_LIVE_SHARE, DELAY_REWRITE_MESSAGES, OFFSET_MAX
 from goqueue.storage import frame
 from goqueue.storage.compaction import SealedSegment, plan_rewrite
 from goqueue.storage.disk import Disk
@@ -89,6 +89,9 @@ def clean_delayed_log(delays: DelayedMessages, disk: Disk) -> Work[None]:
         return
     delays.delayed_log.lanes.forget_sealed()
     yield from delays.catch_up()
+    if not delays.is_led:
+        yield from _follow_front(delays, disk)
+        return
     if not _has_removable(delays):
         return
     yield from save_compacted_producers(delays.delayed_log, disk)
@@ -100,7 +103,10 @@ def clean_delayed_log(delays: DelayedMessages, disk: Disk) -> Work[None]:
     parts = _parts(delays)
     settled = next((number for number, part in enumerate(parts) if part.unsettled), len(parts))
     front = parts[:settled]
-    chosen = {part.first for part in parts[len(front) :] if part.is_mostly_settled} - delays.damaged
+    role = delays.delayed_log.leadership
+    common_end = OFFSET_MAX if role is None else role.common_end  # a replica must not miss what was settled
+    chosen = {part.first for part in parts[len(front) :] if part.is_mostly_settled and part.end <= common_end}
+    chosen -= delays.damaged
     if delays.deciding or not (front or chosen):
         return
     rule = _KeepUnsettled(delays.schedule.unsettled_offsets(0, parts[-1].end), chosen)
@@ -111,6 +117,15 @@ def clean_delayed_log(delays: DelayedMessages, disk: Disk) -> Work[None]:
         yield from delays.renew_snapshot(disk)
     if chosen and is_usable(log):
         yield from _rewrite_segments(delays, disk, parts[len(front) :], rule)
+
+
+def _follow_front(delays: DelayedMessages, disk: Disk) -> Work[None]:
+    """Remove what the leader has removed from the front. A follower rewrites nothing: it records nothing."""
+    role = delays.delayed_log.leadership
+    front = [part for part in _parts(delays) if role is not None and part.end <= role.log_start and not part.unsettled]
+    if front and not (role is not None and role.is_leading):
+        yield from save_compacted_producers(delays.delayed_log, disk)
+        yield from _drop_segments(delays, disk, front, _KeepUnsettled(NONE, set()))
 
 
 def _parts(delays: DelayedMessages) -> list[_SegmentStats]:

@@ -19,9 +19,9 @@ from functools import partial
 
 import numpy as np
 
-from goqueue.broker.core.delay_headers import delivered_origins
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work, run_work
+from goqueue.broker.delay.arrivals import find_arrived, kept_end
 from goqueue.broker.delay.records import (
     DelayedLogEntries,
     apply_log_entries,
@@ -29,11 +29,12 @@ from goqueue.broker.delay.records import (
     encode_settled,
     read_log_changes,
 )
-from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, STATES, DeliverySchedule, Mask, ScheduledMessage
+from goqueue.broker.delay.refusals import delayed_not_found, delayed_not_pending
+from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, DeliverySchedule, Mask, ScheduledMessage
 from goqueue.broker.delay.snapshot import ScheduleSnapshot, read_snapshot, remove_snapshot
 from goqueue.broker.delay.timing_wheel import NONE, DueEntries, Numbers, TimingWheel, sort_due
 from goqueue.clock import Clock
-from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
+from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import DELAY_CLOCK_BACK_NS, DELAY_SEARCH_BYTES, READ_BYTES
 from goqueue.storage.disk import Disk
@@ -51,10 +52,13 @@ class DelayedMessages:
         self._disk = disk
         self.on_earlier: Signal[[]] = Signal()
         """Emitted when there is work before the last `next_ns`."""
-        self.on_settled: Signal[[int, int]] = Signal()
-        """Emitted with a final state and the number of messages that reached it."""
+        self.on_settled: Signal[[int, int]] = Signal()  # a final state, and how many messages reached it
         self.on_applied: Signal[[DelayedLogEntries]] = Signal()
         self._waiting: list[Promise[None]] = []
+        self._led_in = 0
+        """The leader epoch in which this node leads both logs; 0: it does not, or is alone."""
+        self._is_cut = False
+        """Whether something that was read is being removed from the log."""
         self._begin()
         delayed_log.watch(self._on_appended)
         delayed_log.derived.append(self)
@@ -85,15 +89,30 @@ class DelayedMessages:
         self._seen_ns = self.clock.now_ns()
         self._is_open = False
         self._is_behind = False
-        self._saved = -1
-        """The offset of the snapshot."""
+        self._saved = -1  # the offset of the snapshot
         self.damaged: set[int] = set()
         """First offsets of segments that are damaged and cannot be rewritten."""
         self._doubt: int | None = None
         """The value of `since` when a part of the log could not be read: later deliveries may be unrecorded."""
 
+    @property
+    def is_led(self) -> bool:
+        """True if this node decides: in a cluster, when it leads both logs, and all that it inherited is committed."""
+        roles = self.partition.leadership, self.delayed_log.leadership
+        return all(role is None or role.knows_end for role in roles)
+
+    def look(self) -> None:
+        """Look who leads. A new leader does not know what was delivered; earlier ones cannot deliver any more."""
+        role = self.delayed_log.leadership
+        epoch = role.leader_epoch if role is not None and self.is_led else 0
+        if epoch != self._led_in:
+            self._led_in = epoch
+            self.unsure = True
+            self.on_earlier.emit()
+
     def drop_caches(self, offset: int) -> None:
         """Remove a snapshot that has records of this offset or later ones."""
+        self._is_cut |= offset < self.applied
         directory = self.delayed_log.log.directory
         found = read_snapshot(self._disk, directory)
         if found is None or found.applied > offset:
@@ -101,12 +120,16 @@ class DelayedMessages:
 
     def rebuild(self) -> None:
         """Derive the state anew from a log that was cut back. Nothing may be decided or delivered meanwhile."""
+        if not self._is_cut:  # nothing of what is gone was read
+            return
         assert not self.delivering | self.deciding, "a log is cut back when nothing is under way"
-        self._begin()
+        self._is_cut = False
         self.open()
 
     def open(self) -> None:
         """Rebuild the state from the log, and from a snapshot if one fits."""
+        if self._is_open:
+            self._begin()
         found = read_snapshot(self._disk, self.delayed_log.log.directory)
         if found is not None and self.delayed_log.earliest <= found.applied <= self.delayed_log.high_watermark:
             self._restore(found)
@@ -139,8 +162,8 @@ class DelayedMessages:
             or log.is_closed
         ):
             return
-        is_quiet = not (self.delivering or self.unsure)
-        since = self.partition.durable_end if is_quiet and self.since is not None else self.since
+        is_quiet = self.is_led and not (self.delivering or self.unsure)
+        since = kept_end(self.partition) if is_quiet and self.since is not None else self.since
         found = ScheduleSnapshot.of(self.schedule, self.applied, since, self.scheduled, self.ahead_seconds)
         yield partial(found.write, disk, log.directory)
         self._saved = found.applied
@@ -260,12 +283,14 @@ class DelayedMessages:
         return due
 
     def still_due(self, dues: Numbers, offsets: Numbers) -> DueEntries:
-        """Return the valid entries in order: still due then, and no decision or delivery under way."""
+        """Return the valid entries in order: still due then, and free."""
         true = self.schedule.still_due(dues, offsets) & self._is_free(offsets)
         return sort_due((dues[true], offsets[true]))
 
     @property
     def next_ns(self) -> int | None:
+        if not self.is_led:
+            return None
         if self._is_behind or self.unsure:
             return 0
         far = self.schedule.far_ns if self.schedule.chunks else NEVER
@@ -277,12 +302,16 @@ class DelayedMessages:
     def make_sure(self) -> Work[None]:
         """Search the topic for unrecorded deliveries and record them."""
         while self.unsure:
+            yield from self.catch_up()
             failures = self._failures
             self.partition.log.refuse_unless_open()  # the content of a fenced log is not known
-            end = self.partition.high_watermark
-            since = self.since or 0 if self._doubt is None else self._doubt
-            offsets = yield from self._arrived(since, end)
-            yield from self.partition.synced(end)
+            if self.since is None and self._doubt is None:  # nothing was ever delivered
+                self.unsure = False
+                return
+            end = self.partition.log_end
+            yield from self.partition.synced(end)  # what was refused before may be committed all the same
+            since = min(self.since or 0, end) if self._doubt is None else self._doubt
+            offsets = yield from find_arrived(self.partition, since, end)
             yield from self.record_delivered(offsets[self.schedule.dues_of(offsets) >= 0], end)
             if failures == self._failures:  # otherwise another delivery failed meanwhile
                 self.unsure, self._doubt = False, None
@@ -292,26 +321,15 @@ class DelayedMessages:
         self.unsure = True
         self._failures += 1
 
-    def _arrived(self, offset: int, end: int) -> Work[Numbers]:
-        """Return the delayed-log offsets of deliveries in this part of the topic, sorted."""
-        arrived = [NONE]
-        while (offset := max(offset, self.partition.earliest)) < end:
-            read = yield from self.partition.read_uncommitted(offset, READ_BYTES, skip_damage=True)
-            if not read.buffers:
-                break
-            arrived.append((yield partial(delivered_origins, read.buffers)))
-            offset = read.next_offset
-        return np.unique(np.concatenate(arrived))
-
     def record_delivered(self, offsets: Numbers, since: int) -> Work[None]:
         yield self.record(encode_settled(DELIVERED, offsets, since))
         yield from self.catch_up()
 
     def search_from_here(self) -> Work[None]:
         """Record a new search position if the next start would have to read too much."""
-        end = self.partition.durable_end  # later offsets may be reused after a crash
-        is_known = self.since is not None and not (self.unsure or self.delivering or self._doubt is not None)
-        if is_known and self.searched_bytes(end) > DELAY_SEARCH_BYTES:
+        end, is_known = kept_end(self.partition), self.since is not None and self._doubt is None
+        is_quiet = self.is_led and is_known and not (self.unsure or self.delivering)
+        if is_quiet and self.searched_bytes(end) > DELAY_SEARCH_BYTES:
             yield from self.record_delivered(NONE, end)
 
     def searched_bytes(self, end: int) -> int:
@@ -320,8 +338,11 @@ class DelayedMessages:
 
     def _needed_from(self) -> int | None:
         """Return the topic offset that a search needs, or None if no delivery is under way."""
+        role = self.partition.leadership
+        if role is not None and not role.is_leading:  # it keeps what its leader keeps
+            return None
         self._take_note_of_synced()
-        is_quiet = not (self.unsure or self.delivering or self._since_noted)
+        is_quiet = self.is_led and not (self.unsure or self.delivering or self._since_noted)
         if is_quiet and self.delayed_log.durable_end == self.delayed_log.log_end:
             return None
         return self._safe_since if self._doubt is None else min(self._safe_since, self._doubt)
@@ -427,24 +448,3 @@ class DelayedMessages:
             if not is_forsaken:
                 self.deciding.difference_update(numbers)
                 self.release(numbers)
-
-
-def delayed_not_found(partition: Partition, offset: int) -> DelayedNotFound:
-    return DelayedNotFound(
-        f"there is no delayed message with offset {offset} in partition {partition.number} of {partition.topic}",
-        hint="delivered, cancelled and expired messages are removed after a while",
-        topic=partition.topic,
-        partition=partition.number,
-        offset=offset,
-    )
-
-
-def delayed_not_pending(partition: Partition, entry: ScheduledMessage) -> DelayedNotPending:
-    state = STATES[entry.state]
-    return DelayedNotPending(
-        f"the message {entry.offset} in partition {partition.number} of {partition.topic} is {state}",
-        hint="only a pending message can be changed",
-        state=state,
-        partition=partition.number,
-        offset=entry.offset,
-    )

@@ -14,6 +14,7 @@ import numpy as np
 from goqueue.broker.core.delay_headers import find_leading_header, write_origin_headers
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.delay.arrivals import kept_end
 from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.records import encode_settled
 from goqueue.broker.delay.schedule import DELIVERED, EXPIRED
@@ -198,11 +199,16 @@ class PartitionDelivery:
 
     @property
     def next_ns(self) -> int | None:
+        if not self.delays.is_led:
+            return 0 if self._requests else None
         return 0 if self._ready or self._requests else self.delays.next_ns
 
     def deliver(self, is_enough: Callable[[], bool] = lambda: False) -> Work[None]:
         """Deliver all due messages; stop after a batch if `is_enough()`."""
-        delays = self.delays
+        delays, role = self.delays, self.delays.delayed_log.leadership
+        if role is not None and not delays.is_led:
+            self.refuse(role.lost())
+            return
         try:
             yield from delays.catch_up_fully()
             while not is_enough() and (batch := (yield from self._next_batch())) is not None:
@@ -354,7 +360,7 @@ class PartitionDelivery:
     def _begin_search_here(self) -> Work[None]:
         """Record a search position before a delivery if there is none or it is far back."""
         delays = self.delays
-        end = delays.partition.durable_end  # what is behind it may be given out again after a crash
+        end = kept_end(delays.partition)
         if delays.since is None:
             yield from delays.record_delivered(NONE, end)
             yield from delays.delayed_log.synced(delays.delayed_log.log_end)

@@ -6,10 +6,12 @@ The runner runs `deliver` of each delivery that `due` returns, once at a time pe
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from goqueue.broker.core.deadlines import Deadlines
+from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.delivery import PartitionDelivery
@@ -30,8 +32,8 @@ def delayed_log_name(partition: Partition) -> str:
 
 
 class DelayScheduler:
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, *, is_replicated: bool = False) -> None:
+        self._clock, self._is_replicated = clock, is_replicated
         self._deliveries: dict[Partition, PartitionDelivery] = {}
         self._by_name: dict[str, PartitionDelivery] = {}
         self._due: dict[PartitionDelivery, None] = {}
@@ -50,12 +52,16 @@ class DelayScheduler:
     def open(
         self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]
     ) -> PartitionDelivery:
+        """Open the delayed log of a partition. That of a cluster is read when it is known what is committed."""
         delayed_log = Partition(partition.topic, partition.number, log, is_delayed=True)
+        if self._is_replicated:
+            delayed_log.leadership = Leadership(partition.topic, partition.number, "")
         delivery = PartitionDelivery(DelayedMessages(partition, delayed_log, disk, self._clock), expiry_seconds)
         self._deliveries[partition] = self._by_name[log.name] = delivery
         delivery.on_delivery.subscribe(self._observe)
-        delivery.delays.on_settled.subscribe(self._settled)
-        delivery.delays.open()
+        delivery.delays.on_settled.subscribe(partial(self._settled, delivery.delays))
+        if not self._is_replicated:
+            delivery.delays.open()
         self.on_opened.emit(delivery)
         delivery.delays.on_earlier.subscribe(lambda: self._look(log.name))
         self._look(log.name)
@@ -72,13 +78,17 @@ class DelayScheduler:
     def deliveries(self) -> Iterator[PartitionDelivery]:
         yield from list(self._deliveries.values())
 
-    def _settled(self, state: int, count: int) -> None:
-        self.outcomes[STATES[state]] += count
+    def led(self) -> Iterator[PartitionDelivery]:
+        """Yield those that this node decides about: in a cluster, as the leader of their partitions."""
+        yield from [one for one in self._deliveries.values() if one.delays.is_led]
+
+    def _settled(self, delays: DelayedMessages, state: int, count: int) -> None:
+        self.outcomes[STATES[state]] += count if delays.is_led else 0
 
     def pending(self) -> dict[str, int]:
         counts: Counter[str] = Counter()
-        for partition, delivery in self._deliveries.items():
-            counts[partition.topic] += delivery.delays.schedule.pending
+        for delivery in self.led():
+            counts[delivery.delays.partition.topic] += delivery.delays.schedule.pending
         return dict(counts)
 
     def _observe(self, late_ns: Numbers) -> None:

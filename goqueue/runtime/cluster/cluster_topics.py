@@ -110,8 +110,10 @@ class ClusterTopics:
         lost: list[PartitionId] = []
         shared = self._member.log.state.topics
         for topic, partition in runtime.broker.partitions():
-            found = runtime.store.recovered.get(partition.log.name)
-            is_torn = found is not None and not found.was_clean and (found.damages or loses_tail)
+            delays = runtime.broker.delay_scheduler.delays(partition)
+            logs = [partition.log] if delays is None else [partition.log, delays.delayed_log.log]
+            recovered = [found for log in logs if (found := runtime.store.recovered.get(log.name)) is not None]
+            is_torn = any(not one.was_clean and (one.damages or loses_tail) for one in recovered)
             if is_torn or isinstance(partition.log, UnavailableLog):
                 topic_id = topic.created_ns
                 if is_internal(topic.name) and topic.name in shared:

@@ -7,7 +7,7 @@ turn, it writes the first frame of its epoch and answers clients. One that stops
 
 import asyncio
 import logging
-from functools import partial
+from collections.abc import Callable
 
 from goqueue.broker.core.epochs import begin_epoch
 from goqueue.broker.core.leadership import Leadership
@@ -17,7 +17,7 @@ from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.transaction_tracker import TransactionTracker
 from goqueue.cluster.follower_replica import AskLeader, CutBack, EmptyLog, FollowerReplica, FollowerStage
 from goqueue.cluster.leader_replica import AskController, LeaderReplica, Tell
-from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.partitions import PartitionId, PartitionState, partition_of
 from goqueue.cluster.replication_messages import (
     DataHeader,
     OpenReplica,
@@ -30,7 +30,7 @@ from goqueue.cluster.replication_messages import (
 )
 from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
-from goqueue.runtime.cluster.received_data import check_data, dense_pieces, epochs_in
+from goqueue.runtime.cluster.received_data import append_data, check_data, epochs_in
 from goqueue.runtime.cluster.replica_ends import NotedEnds
 from goqueue.runtime.cluster.replica_log import ReplicaLog
 from goqueue.runtime.cluster.replica_owner import ReplicaOwner
@@ -58,6 +58,10 @@ class LocalReplica:
         """Why this replica takes no part until the next start."""
         self.sound_end = OFFSET_MAX
         """What is here from this offset on is damaged in part, and is being repaired."""
+        self.delayed: LocalReplica | None = None
+        """The replica of the delayed log, if there is one."""
+        self.on_role: Callable[[], None] = lambda: None
+        """Called when this replica leads or not, has all committed that it inherited, or a follower has asked."""
         self._owner = owner
         self._disk = owner.disk
         self._noted = max(min(noted.high_watermark, partition.log_end), partition.earliest)
@@ -85,14 +89,12 @@ class LocalReplica:
         """Return how far it is committed and decided."""
         return NotedEnds(self.high_watermark, min(self.high_watermark, self.partition.last_stable))
 
-    @property
-    def is_gone(self) -> bool:
-        return self.partition.log.is_closed
-
     # --- who leads ---
 
     def set_state(self, state: PartitionState | None) -> None:
         """Take over a state of the cluster's log; None if the partition is deleted."""
+        if self.delayed is not None:
+            self.delayed.set_state(state)
         self.state, role, leader = state, self.leadership, self.leader
         self.log.tell_progress()
         if leader is not None and (state is None or (state.leader, state.leader_epoch) != (leader.me, leader.epoch)):
@@ -149,7 +151,7 @@ class LocalReplica:
 
     def _fail(self, error: GoQueueError) -> None:
         """Take no part until the next start: what the disk holds is not known."""
-        if not self.is_gone:
+        if not self.partition.log.is_closed:
             self.failure = str(error)
             _log.error("replica %s takes no part any more: %s", self.partition.log.name, error)
         if self.leader is not None:
@@ -174,6 +176,7 @@ class LocalReplica:
         )
         partition.commits.obstacle, role.is_leading, role.is_settled = None, True, False
         begin_epoch(partition, state.leader_epoch, owner.me, owner.clock.now_ns(), lambda _: None)
+        self.on_role()
         for node, asked in owner.early(self.id, state.leader_epoch).items():
             self.open(node, asked)
         owner.uneven(self)
@@ -182,7 +185,7 @@ class LocalReplica:
 
     async def _raise_epoch(self, state: PartitionState, last_epoch: int) -> None:
         """Wait for an epoch above those that the log had before it came to this cluster."""
-        asked = RaiseEpoch(self.id, self._owner.me, state.leader_epoch, last_epoch)
+        asked = RaiseEpoch(partition_of(self.id), self._owner.me, state.leader_epoch, last_epoch)
         self._owner.ask_controller(self, AskController(asked))
         while not self._differs(state):
             await self.log.wait()
@@ -200,6 +203,7 @@ class LocalReplica:
         partition.commits.obstacle = role.lost()
         partition.commits.replicated_end = self._noted
         partition.producers = None
+        self.on_role()
         partition.commits.advance()
         partition.wake()
 
@@ -247,6 +251,7 @@ class LocalReplica:
             self._owner.uneven(self)
             self.after_leader()
             self._owner.streams[node].want(self)
+            self.on_role()
 
     def ask_again(self, node: str) -> None:
         """Have a follower ask for the log again, to which nothing could be sent."""
@@ -273,6 +278,7 @@ class LocalReplica:
         if not self.leadership.is_settled and commits.committed_end > leader.epoch_start:
             self.leadership.is_settled = True
             self.partition.wake()
+            self.on_role()
         if leader.high_watermark > self._told:
             self._told = leader.high_watermark
             for node, follower in leader.followers.items():
@@ -303,8 +309,10 @@ class LocalReplica:
         if leader is None:
             return False
         leader.tick(now_ns)
-        self.after_leader()
-        self._give_up_overdue()
+        for one in (self, self.delayed):
+            if one is not None:
+                one.after_leader()
+                one._give_up_overdue()
         return leader.is_uneven
 
     def _give_up_overdue(self) -> None:
@@ -386,17 +394,13 @@ class LocalReplica:
     def take(self, stream: ReplicationStream, data: DataHeader, content: memoryview) -> None:
         """Append what the leader has sent. Raises PeerFailure if it is not whole."""
         follower, log = self.follower, self.partition.log
-        size = len(content)  # of what the log has not taken
         if follower is None or not follower.takes(data) or log.obstacle is not None:
-            stream.free(size)
+            stream.free(len(content))
             return
         frames = check_data(content, data, log.last_time, stream.node)
         try:
-            for piece in dense_pieces(frames) if data.has_gaps else (frames,):
-                log.append_stamped(piece, partial(stream.free, len(piece.buffer)))
-                size -= len(piece.buffer)
+            append_data(log, frames, stream.free, has_gaps=data.has_gaps)
         except GoQueueError as error:
-            stream.free(size)
             self._fail(error)
             return
         follower.appended(data, epochs_in(frames))

@@ -1,12 +1,17 @@
 """Frames that a leader has sent, checked before they get into the log of a follower."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from goqueue.cluster.epoch_index import EpochRow
 from goqueue.cluster.replication_messages import DataHeader
+from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.storage import frame, scan
 from goqueue.storage.epoch_frame import decode_epoch_frame, epoch_messages
+from goqueue.storage.log import Log
 from goqueue.storage.scan import Frames
 
 
@@ -20,6 +25,18 @@ def check_data(content: memoryview, data: DataHeader, last_time: int, node: str)
     if not data.has_gaps and frames.last_offset - data.base + 1 != len(frames):
         raise PeerFailure(f"node {node} sent data of {data.log} from offset {data.base} on with a gap")
     return frames
+
+
+def append_data(log: Log, frames: Frames, free: Callable[..., None], *, has_gaps: bool) -> None:
+    """Append checked frames; `free` is called with the size of what is stored or was not taken."""
+    size = len(frames.buffer)  # of what the log has not taken
+    try:
+        for piece in dense_pieces(frames) if has_gaps else (frames,):
+            log.append_stamped(piece, partial(free, len(piece.buffer)))
+            size -= len(piece.buffer)
+    except GoQueueError:
+        free(size)
+        raise
 
 
 def dense_pieces(frames: Frames) -> list[Frames]:

@@ -4,14 +4,14 @@
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import ValidationError, convert
 
 from goqueue.broker.core.work import Work
-from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.partitions import PartitionId, partition_of
 from goqueue.errors import GoQueueError
 from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
@@ -38,6 +38,14 @@ class ReplicaEnds:
 
     def of(self, log: PartitionId) -> NotedEnds:
         return self._noted.get(_key(log), NotedEnds())
+
+    def delayed_logs(self) -> Iterator[PartitionId]:
+        """Yield the delayed logs that have something committed."""
+        for key, noted in self._noted.items():
+            topic_id, _, number = key.partition("/")
+            log = PartitionId(int(topic_id), int(number))
+            if noted.high_watermark and log != partition_of(log):
+                yield log
 
     def forget(self, log: PartitionId) -> None:
         self._noted.pop(_key(log), None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from goqueue.broker.core.epochs import load_epochs
 from goqueue.broker.core.partition import Partition
@@ -25,6 +26,8 @@ class ReplicaLog:
     def __init__(self, owner: ReplicaOwner, partition: Partition, transactions: TransactionTracker) -> None:
         self._owner, self._partition, self._transactions = owner, partition, transactions
         self._progress = asyncio.Event()
+        self.is_busy: Callable[[], bool] = lambda: False
+        """Returns whether what follows from the log is being used in a way that a cut would break."""
 
     def tell_progress(self) -> None:
         self._progress.set()
@@ -65,7 +68,7 @@ class ReplicaLog:
         """Bring the log back to what the leader has. Raises GoQueueError if the disk refuses that."""
         partition, disk = self._partition, self._owner.disk
         log = partition.log
-        while log.job is not None:
+        while log.job is not None or self.is_busy():
             await asyncio.sleep(_JOB_SECONDS)
         await self._until_stored()
         if isinstance(effect, CutBack):

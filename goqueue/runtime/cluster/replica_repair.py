@@ -154,7 +154,7 @@ class ReplicaRepair:
     async def _repair(self, replica: LocalReplica) -> None:
         """Repair a log until nothing in it is known to be damaged."""
         known = self.damaged[replica]
-        while known.damages and not replica.is_gone and not replica.failure:
+        while known.damages and not replica.partition.log.is_closed and not replica.failure:
             try:
                 async with self._slots:
                     is_done = await self._take_step(replica, known)
@@ -165,7 +165,7 @@ class ReplicaRepair:
             if not is_done:
                 await asyncio.sleep(_RETRY_SECONDS)
         del self.damaged[replica]
-        if not replica.is_gone and not replica.failure:
+        if not replica.partition.log.is_closed and not replica.failure:
             self._limit(replica, OFFSET_MAX)
             self._take_up(replica)
 
@@ -332,7 +332,7 @@ class ReplicaRepair:
 
     async def _read(self, asked: FetchRange) -> RangeFetched:
         replica = self._node.local.get(asked.log)
-        if replica is None or replica.is_gone:
+        if replica is None or replica.partition.log.is_closed:
             raise RangeDamaged("it has no such replica")
         log, disk = replica.partition.log, self._owner.disk
         if asked.end > replica.high_watermark:

@@ -19,12 +19,13 @@ from goqueue.broker.core.work import Work
 from goqueue.broker.losses import AbsentLog, UnavailableLog
 from goqueue.cluster.leader_replica import AskController, ReplicaSettings
 from goqueue.cluster.metadata import ClusterState
-from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.partitions import PartitionId, PartitionState, partition_of
 from goqueue.cluster.recovery import ReplicaExtent
 from goqueue.cluster.replication_messages import (
     BlocksDiffer,
     CompareBlocks,
     DataHeader,
+    DelayedLogBegun,
     FetchRange,
     IsrChange,
     OpenReplica,
@@ -36,6 +37,7 @@ from goqueue.cluster.replication_messages import (
 )
 from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.catch_up import CatchUp
+from goqueue.runtime.cluster.delayed_replica import DelayedReplicas
 from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
@@ -52,6 +54,7 @@ _FINISH_PAUSE_SECONDS = 0.002
 _UNSURE = (None, "leader_epoch", "partition_epoch")
 """Reasons to refuse a change of an ISR that say nothing about earlier attempts: the state has changed since."""
 _TICK_SECONDS = 0.25
+_RETRY_SECONDS = 1.0
 _TICKS_PER_NOTE = 20
 
 
@@ -112,6 +115,7 @@ class Replicas:
         self._runtime = runtime
         self._loop = asyncio.get_running_loop()
         self._noted = ReplicaEnds(runtime.disk, runtime.store.path)
+        self._delayed = DelayedReplicas(self, runtime.broker, self._noted)
         self._roles: dict[tuple[str, int], Leadership] = {}
         self._beginning: set[PartitionId] = set()
         """Partitions of internal topics that are about to take part."""
@@ -119,7 +123,7 @@ class Replicas:
         """Requests of followers that came before this node knew that it leads."""
         self._uneven: dict[LocalReplica, None] = {}
         self._tasks = OwnedTasks("a replica", runtime.on_failure.emit)
-        self.run = self._tasks.run
+        self.run, self.call_later = self._tasks.run, self._tasks.call_later
         self.repair = ReplicaRepair(self, self, runtime)
         self.comparison = ReplicaComparison(self, self, self.repair, runtime.scrub)
         runtime.scrub.on_damage = self.repair.scrubbed
@@ -139,6 +143,7 @@ class Replicas:
         for topic, partition in broker.partitions():
             self._attach(partition, topic.created_ns)
         broker.on_partition_opened.subscribe(self._on_opened)
+        self._delayed.start()
         self._tick()
 
     async def stop(self) -> None:
@@ -167,7 +172,7 @@ class Replicas:
         if is_internal(partition.topic) and partition.topic not in self._node.log.state.topics:
             return
         key = partition.topic, partition.number
-        role = Leadership(*key, self.me, self._address_of, lambda: self._node.lease.is_held)
+        role = Leadership(*key, self.me, self.address_of, self.has_lease)
         log = PartitionId(topic_id, partition.number)
         partition.leadership = role
         if isinstance(partition.log, UnavailableLog | AbsentLog):
@@ -186,7 +191,10 @@ class Replicas:
         self.repair.attached(replica)
         replica.set_state(self._node.log.state.partitions.get(log))
 
-    def _address_of(self, node: str) -> str | None:
+    def has_lease(self) -> bool:
+        return self._node.lease.is_held
+
+    def address_of(self, node: str) -> str | None:
         found = self._node.log.state.nodes.get(node)
         return None if found is None else found[0].client_address
 
@@ -202,7 +210,8 @@ class Replicas:
         is_first = not self._was_registered and self._node.presence.broker_epoch > 0
         self._was_registered |= is_first
         for log in list(self.local) if is_first else changed & self.local.keys():
-            self.local[log].set_state(state.partitions.get(log))
+            if partition_of(log) == log:  # a delayed log has the state of its partition
+                self.local[log].set_state(state.partitions.get(log))
         if unknown := changed - self.local.keys():
             self._attach_internal(unknown)
         if self._roles:
@@ -313,7 +322,7 @@ class Replicas:
         return self._node.presence.broker_epoch > 0 and not self._is_stopping
 
     def uneven(self, replica: LocalReplica) -> None:
-        self._uneven[replica] = None
+        self._uneven[self.local.get(partition_of(replica.id), replica)] = None
 
     def early(self, log: PartitionId, epoch: int) -> dict[str, OpenReplica]:
         """Return the requests that came before this node led in this epoch. Those of a later epoch wait on."""
@@ -367,6 +376,8 @@ class Replicas:
             self.comparison.asked(link, message)
         elif isinstance(message, BlocksDiffer):
             self.comparison.differ(link, message)
+        elif isinstance(message, DelayedLogBegun):
+            self._delayed.begun(message.log)
         elif not isinstance(message, OpenReplica):
             if replica is not None:
                 replica.answered(message)
@@ -414,7 +425,7 @@ class Replicas:
         """Forget what was deleted, and requests of nodes that are not connected any more."""
         for log, replica in list(self.local.items()):
             replica.forget_below_start()
-            if replica.is_gone:
+            if replica.partition.log.is_closed:
                 self._drop(log)
         deleted = self._node.log.state.deleted
         self._early = {log: asked for log, asked in self._early.items() if asked and log.topic_id not in deleted}
