@@ -25,6 +25,8 @@ from goqueue.cluster.participant_messages import (
 from goqueue.cluster.partitions import PartitionId
 from goqueue.events import Signal
 from goqueue.observe.metrics import Metrics
+from goqueue.runtime.cluster.hanging_transactions import HangingTransactions
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.transaction_exchange import TransactionExchange
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
@@ -54,7 +56,8 @@ class Member:
     def __init__(self) -> None:
         self.handlers: dict[type, Callable[[Any, Any], None]] = {}
         self.on_disconnected: Signal[[str]] = Signal()
-        self.settings = self
+        self.settings = self.network = self
+        self.links: dict[str, Link] = {}
         self.node = "n1"
 
 
@@ -179,6 +182,24 @@ def test_request_of_another_leader_epoch_is_refused(tmp_path: Path) -> None:
         node.partition.leadership = led("orders", 4)
         assert isinstance(await node.ask(batch("in time", 1), leader_epoch=4), BatchStored)
         assert await node.ask(KeepOffsets((PRODUCER, 1), "g", None, None, ()), leader_epoch=3) == "leader_unavailable"
+
+    run(tmp_path, main)
+
+
+def test_transaction_that_no_coordinator_knows_is_aborted(tmp_path: Path) -> None:
+    async def main(node: Participant) -> None:
+        tasks = OwnedTasks("a test", lambda: None)
+        hanging = HangingTransactions(node.runtime, node.exchange, tasks)
+        await node.ask(batch("lost", 1))
+        await hanging.look()
+        await hanging.look()
+        assert len(node.partition.open) == 1, "other nodes coordinate, and did not answer"
+        for one in node.runtime.broker.transactions.partitions:
+            one.leadership = led(one.topic, EPOCH)
+        await hanging.look()
+        assert not len(node.partition.open)
+        assert node.committed() == []
+        await tasks.stop()
 
     run(tmp_path, main)
 

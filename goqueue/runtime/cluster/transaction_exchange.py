@@ -51,7 +51,16 @@ from goqueue.cluster.participant_messages import (
 )
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.refusals import error_of, refusal_of
-from goqueue.errors import BrokerUnreachable, GoQueueError, NotCoordinator, TopicNotFound, TransactionPending
+from goqueue.errors import (
+    BrokerUnreachable,
+    GoQueueError,
+    MessageTooLarge,
+    NotCoordinator,
+    TopicNotFound,
+    TransactionPending,
+)
+from goqueue.limits import CLUSTER_DATA_BYTES_MAX, CLUSTER_WINDOW_BYTES, MIB
+from goqueue.quantities import format_size
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import PeerLink
@@ -61,6 +70,7 @@ from goqueue.runtime.runtime import Runtime
 _PATIENCE_SECONDS = 1.5
 """For the next leader of a participant. Then the client is asked to repeat its request."""
 _PAUSE_SECONDS = 0.02
+_BATCH_BYTES_MAX = CLUSTER_DATA_BYTES_MAX - MIB
 _LIST_SECONDS = 2.0
 """For another node to list its transactions."""
 _LEVEL = 2
@@ -125,11 +135,18 @@ class TransactionExchange:
     async def _at_leader(self, log: Partition, by: Partition, request: ParticipantRequest) -> Any:
         role = log.leadership
         assert role is not None, "logs of a cluster have leaders"
+        if isinstance(request, StoreBatch):
+            await self._until_room(role.leader)
         if not role.is_elsewhere:
             return await self._do(log, role.leader_epoch, _coordinator_id(by), request)
         answer: Deferred[Any] = Deferred()
         self._ask(log, by, request, answer.resolve)
         return await answer
+
+    async def _until_room(self, node: str) -> None:
+        """Wait until a node has taken most of what was sent to it: more than it takes would cost the connection."""
+        while (link := self._member.network.links.get(node)) is not None and link.waiting_bytes > CLUSTER_WINDOW_BYTES:
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _settled(self, log: Partition, shard: TransactionShard, request: ParticipantRequest) -> Any:
         """Ask until the leader has answered. The transaction may end meanwhile, which the leader says."""
@@ -151,6 +168,12 @@ class TransactionExchange:
     # --- for coordinators ---
 
     def store(self, partition: Partition, shard: TransactionShard, request: StoreBatch) -> Deferred[Placement]:
+        if len(request.frames) > _BATCH_BYTES_MAX:
+            raise MessageTooLarge(
+                f"a batch of {format_size(len(request.frames))} is larger than nodes send to each other in a"
+                f" transaction, which is {format_size(_BATCH_BYTES_MAX)}",
+                hint="send it in several requests",
+            )
         answer: Deferred[Placement] = Deferred()
         self._run(_resolve(answer, self._store(partition, shard, request)))
         return answer
