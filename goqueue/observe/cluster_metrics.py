@@ -18,6 +18,8 @@ CLUSTER_METRICS: Final[tuple[tuple[str, Literal["counter", "gauge"], str, tuple[
     ("under_min_isr_partitions", "gauge", "Partitions with fewer replicas in sync than `min_isr`.", ()),
     ("led_partitions", "gauge", "Partitions that this node leads.", ()),
     ("replica_lag_messages", "gauge", "Messages that a node lacks of the partitions that this node leads.", ("node",)),
+    ("replication_bytes_sent", "counter", "Bytes of frames sent to the replicas of a node.", ("node",)),
+    ("replication_bytes_received", "counter", "Bytes of frames that came from the leaders of a node.", ("node",)),
     ("isr_shrinks", "counter", "Times that replicas were taken out of an ISR, by the cluster's records.", ()),
     ("isr_expansions", "counter", "Times that replicas came back into an ISR, by the cluster's records.", ()),
     ("leader_elections", "counter", "Leaders that partitions have got, by the cluster's records.", ()),
@@ -48,7 +50,9 @@ class ClusterMetricValues:
     under_min_isr_partitions: int = 0
     led_partitions: int = 0
     replica_lag_messages: Mapping[str, int] = field(default_factory=dict)
-    """By node."""
+    """By node, as the two that follow."""
+    replication_bytes_sent: Mapping[str, int] = field(default_factory=dict)
+    replication_bytes_received: Mapping[str, int] = field(default_factory=dict)
     isr_shrinks: int = 0
     isr_expansions: int = 0
     leader_elections: int = 0

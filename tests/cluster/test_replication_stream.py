@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import DataHeader, ReplicaPosition, decode_positions
-from goqueue.runtime.cluster.replication_stream import DATA, HIGH_WATERMARKS, ReplicationStream
+from goqueue.runtime.cluster.replication_stream import DATA, HIGH_WATERMARKS, ReplicationStream, ReplicaTraffic
 from goqueue.storage import frame, scan
 from goqueue.storage.log import AppendResult
 
@@ -29,9 +29,10 @@ class Stream:
         self.sent: list[tuple[int, bytes]] = []
         self.timers: list[Callable[[], None]] = []
         link: Any = SimpleNamespace(node="n2", send_parts=lambda kind, parts, _: self.sent.append((kind, parts[0])))
-        loop: Any = SimpleNamespace(call_later=lambda _, callback: self.timers.append(callback))
-        nothing: Any = None  # neither threads nor tasks are needed, and no replica catches up
-        self.stream = ReplicationStream(link, loop, nothing, nothing, nothing)
+        tasks: Any = SimpleNamespace(call_later=lambda _, callback: self.timers.append(callback))
+        nothing: Any = None  # neither a loop nor threads are needed, and no replica catches up
+        self.traffic = ReplicaTraffic()
+        self.stream = ReplicationStream(link, nothing, nothing, tasks, nothing, self.traffic)
         self.end = self.high_watermark = 0
         self.cursor = SimpleNamespace(next=0, is_open=True)
         self.replica: Any = Replica(
@@ -96,3 +97,13 @@ def test_nothing_is_told_on_a_connection_that_has_ended(stream: Stream) -> None:
     stream.stream.end()
     stream.pass_time()
     assert stream.told() == []
+
+
+def test_frames_are_counted_in_both_directions(stream: Stream) -> None:
+    stream.push()
+    stream.push()
+    size = len(frame.encode(b"x"))
+    assert (stream.traffic.sent, stream.traffic.received) == (2 * size, 0)
+    header = DataHeader(LOG, 1, 0, 1, 0, 0).encode()
+    stream.stream.receive(DATA, memoryview(header + frame.encode(b"x")), lambda *_: None, lambda *_: None)
+    assert (stream.traffic.sent, stream.traffic.received) == (2 * size, size)

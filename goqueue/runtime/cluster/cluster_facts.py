@@ -214,6 +214,8 @@ def cluster_metrics(member: ClusterNode | None) -> ClusterMetricValues | None:
         under_min_isr_partitions=facts.partitions.under_min_isr,
         led_partitions=sum(one.leader == facts.node for one in member.log.state.partitions.values()),
         replica_lag_messages=replica_lags(member),
+        replication_bytes_sent={node: one.sent for node, one in member.replicas.traffic.items()},
+        replication_bytes_received={node: one.received for node, one in member.replicas.traffic.items()},
         isr_shrinks=member.log.state.counts["isr_shrinks"],
         isr_expansions=member.log.state.counts["isr_expansions"],
         leader_elections=member.log.state.counts["leader_elections"],

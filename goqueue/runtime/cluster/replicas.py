@@ -44,7 +44,7 @@ from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.replica_comparison import ReplicaComparison
 from goqueue.runtime.cluster.replica_ends import ReplicaEnds
 from goqueue.runtime.cluster.replica_repair import ReplicaRepair
-from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream
+from goqueue.runtime.cluster.replication_stream import CONFIRMATIONS, ReplicationStream, ReplicaTraffic
 from goqueue.runtime.runtime import Runtime
 
 _log = logging.getLogger("goqueue.cluster")
@@ -110,6 +110,8 @@ class Replicas:
         """Replicas whose log ended below what was committed when this process opened it."""
         self.streams: dict[str, ReplicationStream] = {}
         """By node, those that are connected."""
+        self.traffic: dict[str, ReplicaTraffic] = {}
+        """By node, since the start."""
         self.catch_up = CatchUp(lambda: node.log.state, runtime.clock.monotonic_ns, settings.catch_up_rate)
         self._node = node
         self._runtime = runtime
@@ -351,7 +353,9 @@ class Replicas:
     # --- connections ---
 
     def connected(self, link: PeerLink) -> None:
-        self.streams[link.node] = ReplicationStream(link, self._loop, self._runtime.threads, self._tasks, self.catch_up)
+        threads, traffic = self._runtime.threads, self.traffic.setdefault(link.node, ReplicaTraffic())
+        stream = ReplicationStream(link, self._loop, threads, self._tasks, self.catch_up, traffic)
+        self.streams[link.node] = stream
         for replica in self.local.values():
             replica.connected(link.node)
 

@@ -15,6 +15,7 @@ import logging
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 from goqueue.broker.core.partition import Partition
@@ -68,6 +69,14 @@ class StreamedReplica(Protocol):
     def ask_again(self, node: str) -> None: ...
 
 
+@dataclass(slots=True)
+class ReplicaTraffic:
+    """The bytes of frames from and to one other node, over all connections with it."""
+
+    sent: int = 0
+    received: int = 0
+
+
 class ReplicationStream:
     """One connection. All partitions that this node leads or follows at the other one share it."""
 
@@ -78,6 +87,7 @@ class ReplicationStream:
         threads: ThreadPoolExecutor,
         tasks: OwnedTasks,
         catch_up: CatchUp,
+        traffic: ReplicaTraffic,
     ) -> None:
         self.link = link
         self.node = link.node
@@ -87,7 +97,7 @@ class ReplicationStream:
         self._loop, self._threads, self._tasks = loop, threads, tasks
         self._queue: dict[StreamedReplica, None] = {}
         """Led here, with data that the other node lacks."""
-        self._catch_up = catch_up
+        self._catch_up, self._traffic = catch_up, traffic
         self._held: dict[StreamedReplica, None] = {}
         """Those of the queue that catch up, and whose turn has not come."""
         self._release_at: asyncio.TimerHandle | None = None
@@ -226,6 +236,7 @@ class ReplicationStream:
         header = DataHeader(leader.log, leader.epoch, base, end, leader.high_watermark, start, common, has_gaps)
         self.link.send_parts(DATA, (header.encode(), *buffers), DATA_HEADER_BYTES + size)
         self.credit -= size
+        self._traffic.sent += size
         if has_gaps:
             self._catch_up.sent(leader, self.node, size)
         leader.sent(self.node, end)
@@ -243,7 +254,7 @@ class ReplicationStream:
         self._higher[replica] = None
         if not self._is_telling:
             self._is_telling = True
-            self._loop.call_later(_TELL_SECONDS, self._tell_higher)
+            self._tasks.call_later(_TELL_SECONDS, self._tell_higher)
 
     def _tell_higher(self) -> None:
         self._is_telling = False
@@ -289,6 +300,7 @@ class ReplicationStream:
         """Take a message. Raises PeerFailure."""
         try:
             if kind == DATA:
+                self._traffic.received += len(content) - DATA_HEADER_BYTES
                 on_data(self, DataHeader.decode(content), content[DATA_HEADER_BYTES:])
             elif kind == CREDIT:
                 self.credit += _CREDIT.unpack(content)[0]
