@@ -55,12 +55,15 @@ def list_records(
     """
     rows: list[dict[str, Any]] = []
     with doing("list the audit trail"), session.client() as client:
+        node = client.audit(limit=0).node
         for text in _texts(client):
             row = _row(text)
             if principal in (None, row["principal"]) and outcome in (None, row["outcome"]):
                 rows.append(row)
                 del rows[:-limit]
     session.write(rows, _COLUMNS)
+    if node is not None:
+        session.note(f"this is the audit trail of node {node}: each node of a cluster has its own")
     if not rows:
         session.note("the audit trail has no such records")
 
@@ -90,18 +93,21 @@ def verify(
             count += 1
             yield text
 
+    node: str | None = None
     with doing("verify the audit trail"):
         if file is not None:
             broken = list(broken_links(counted(_lines(file))))
         else:
             with session.client() as client:
+                node = client.audit(limit=0).node
                 broken = list(broken_links(counted(_texts(client))))
     rows = [{"name": str(one.number), "number": one.number, "problem": one.problem} for one in broken]
     session.write(rows, (Column("NUMBER", "number"), Column("PROBLEM", "problem")))
     if broken:
         terminal.say(f"the chain of {format_count(count, 'record')} is broken in {format_count(len(broken), 'place')}")
         raise typer.Exit(exit_codes.FAILED)
-    session.note(f"the chain of {format_count(count, 'record')} is complete")
+    where = "" if node is None else f" at node {node}; each node of a cluster has its own trail"
+    session.note(f"the chain of {format_count(count, 'record')} is complete{where}")
 
 
 @session_flags

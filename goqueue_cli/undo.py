@@ -103,6 +103,8 @@ def _list(session: Session, kind: str | None, subject: str | None, limit: int) -
         row |= {"name": str(row["id"]), "undo": _undo_state(row)}
         del row["changes"], row["omitted"]
     session.write(rows, _OPERATIONS)
+    if rows and (node := rows[0]["node"]) is not None:
+        session.note(f"these are the changes that node {node} recorded: each node of a cluster has its own")
     if not rows:
         session.note("no changes are recorded" if kind is None and subject is None else "no such changes are recorded")
 

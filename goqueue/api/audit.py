@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Offset
+from goqueue.api.operations import own_node
 from goqueue.broker.core.view import PartitionView
 from goqueue.limits import AUDIT_RECORDS_AT_ONCE, READ_BYTES
 from goqueue.storage import frame
@@ -22,6 +23,10 @@ class AuditResponse(Struct):
     next_offset: int
     earliest: int
     latest: Annotated[int, Meta(description="The offset behind the newest record.")]
+    node: Annotated[
+        str | None,
+        Meta(description="The node of a cluster whose trail this is: each has its own. null: a broker alone."),
+    ] = None
 
 
 async def read(call: ApiCall, query: AuditQuery) -> AuditResponse:
@@ -42,4 +47,4 @@ async def read(call: ApiCall, query: AuditQuery) -> AuditResponse:
                 offset = message.offset + 1
         if len(records) < query.limit:
             offset = max(offset, found.next_offset)
-    return AuditResponse(records, offset, partition.earliest, partition.high_watermark)
+    return AuditResponse(records, offset, partition.earliest, partition.high_watermark, own_node(call))

@@ -24,7 +24,14 @@ from goqueue.broker.core.remote_partition import refreshed
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.tenants.meter import TenantMeter
 from goqueue.broker.tenants.meters import TenantMeters
-from goqueue.errors import ControllerUnavailable, GoQueueError, NotInCluster, PartitionNotFound, TopicNotFound
+from goqueue.errors import (
+    ControllerUnavailable,
+    GoQueueError,
+    LeaderUnavailable,
+    NotInCluster,
+    PartitionNotFound,
+    TopicNotFound,
+)
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, REQUEST_BYTES, SESSION_SECONDS
 from goqueue.observe.history import History
 from goqueue.observe.logs import RecentLogs
@@ -38,6 +45,7 @@ from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.kept_records import KeptRecords
 from goqueue.runtime.cluster.replica_sizes import ReplicaSizeExchange
+from goqueue.runtime.cluster.tenant_contents import ContentsOfTenants
 from goqueue.runtime.cluster.transaction_exchange import TransactionExchange
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
@@ -193,6 +201,10 @@ class ApiContext:
     """None if the broker runs alone."""
     led: LedRequests | None = None
     """Finds the leaders of followed logs in a cluster."""
+    is_joining: bool = False
+    """Whether that is still to come: the node listens, and has not started in its cluster."""
+    contents: ContentsOfTenants | None = None
+    """Asks other nodes of a cluster for what they coordinate for a tenant."""
     kept: KeptRecords | None = None
     """What this node had before its cluster, and the cluster has not taken."""
     coordinators: CoordinatorExchange | None = None
@@ -230,6 +242,15 @@ class ApiContext:
                 f"not all nodes of the cluster know {what} over several nodes: some run an earlier version",
                 hint="upgrade them; see `goqueue-cli cluster nodes`",
                 what=what,
+            )
+
+    def refuse_while_joining(self) -> None:
+        """Raise while this node does not know who answers for what all nodes share."""
+        if self.is_joining:
+            raise LeaderUnavailable(
+                "this node has not started in its cluster yet",
+                hint="retry in a moment, or ask another node",
+                retry_after=1,
             )
 
     def as_known(self, error: GoQueueError) -> GoQueueError:

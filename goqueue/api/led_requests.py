@@ -78,8 +78,10 @@ class LedRequests:
                 answer = await self._forward(row, request, log)
                 if answer is not None:
                     return answer
-            if self._loop.time() > until or not self.logs.may_ask_others:
+            if not self.logs.may_ask_others:
                 raise log.refusal()
+            if self._loop.time() > until:
+                raise log.unknown_here()
             await self._wait(log)
 
     async def _wait(self, log: JournalFollower) -> None:
@@ -111,20 +113,24 @@ class LedRequests:
         return _response(forwarded)
 
     async def look_up(self, row: LedRow, request: HttpRequest) -> HttpResponse | None:
-        """Return the leader's answer to a question that found nothing here; None if this answer counts."""
-        if not self.logs.may_ask_others or request.is_forwarded or not self.logs.is_forwarded(row.led):
-            return None
+        """Return the leader's answer to a question that found nothing here; None if this answer counts.
+
+        Raises LeaderUnavailable if no leader can be asked: there may be something that this node does not know.
+        """
         log = self.logs[row.led]
-        if log.is_led or not self._requests.reaches(log.leader):
+        if not self.logs.is_forwarded(row.led) or (self.logs.knows_cluster and not self.logs.may_ask_others):
             return None
-        answer = self._ask(log.leader, row.led, request)
-        await asyncio.wait({answer}, timeout=_REACH_SECONDS)
-        if not answer.done():
+        if log.is_led:
+            log.refuse_unless_newest()
+            return None
+        answer: asyncio.Future[Forwarded] | None = None
+        if not request.is_forwarded and self._requests.reaches(log.leader):
+            answer = self._ask(log.leader, row.led, request)
+            await asyncio.wait({answer}, timeout=_REACH_SECONDS)
+            if answer.done() and answer.exception() is None and answer.result().status not in (0, _MISDIRECTED):
+                return _response(answer.result())
             answer.cancel()
-            return None
-        if answer.exception() is not None or answer.result().status in (0, _MISDIRECTED):
-            return None
-        return _response(answer.result())
+        raise log.unknown_here()
 
     async def catch_up(self, topic: str) -> bool:
         """Apply what the leader of a log has committed; return whether there was more to know."""

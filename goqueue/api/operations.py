@@ -75,6 +75,9 @@ class OperationSummaryJson(Struct, kw_only=True):
     undoes: Annotated[int | None, Meta(description="The operation that this one undoes.")]
     undone_by: int | None
     undone_at: str | None
+    node: Annotated[
+        str | None, Meta(description="The node of a cluster that recorded it: each has its own. null: a broker alone.")
+    ] = None
 
 
 class OperationResponse(OperationSummaryJson, kw_only=True):
@@ -112,12 +115,20 @@ async def browse(call: ApiCall, query: OperationListQuery) -> OperationListRespo
         for one in call.runtime.broker.operations.newest()
         if query.kind in (None, one.kind) and query.subject in (None, one.subject)
     ]
-    return OperationListResponse([OperationSummaryJson(**_summary(one)) for one in found[: query.limit]])
+    node = own_node(call)
+    return OperationListResponse([OperationSummaryJson(**_summary(one), node=node) for one in found[: query.limit]])
+
+
+def own_node(call: ApiCall) -> str | None:
+    """Return the id of this node of a cluster; None for a broker alone."""
+    return None if call.app.cluster is None else call.app.cluster.settings.node
 
 
 async def describe(call: ApiCall) -> OperationResponse:
     operation = call.runtime.broker.operations.operation(_number(call))
-    return OperationResponse(**_summary(operation), changes=_changes(operation), omitted=operation.omitted)
+    return OperationResponse(
+        **_summary(operation), node=own_node(call), changes=_changes(operation), omitted=operation.omitted
+    )
 
 
 def _check_subject(call: ApiCall, operation: Operation) -> None:

@@ -55,6 +55,8 @@ class RequestPipeline:
                 call.access = gate.admit(row.permission, parameters, request, is_guarded=row.is_guarded)
                 if request.world is not None:
                     turn = self._enter(row, call)
+            if row.is_led_change:
+                self._context.refuse_while_joining()
         except GoQueueError as error:
             return self._refusal(request, error)
         led = self._context.led
@@ -125,11 +127,13 @@ class RequestPipeline:
     async def _newer(self, row: Endpoint, call: ApiCall, error: BaseException) -> HttpResponse | None:
         """Return the answer of a log's leader to a question about something that is not known here."""
         led = self._context.led
-        if led is None or row.led not in led.logs or not isinstance(error, GoQueueError):
+        if not isinstance(error, GoQueueError) or status_of(type(error)) != _NOT_FOUND:
             return None
-        if status_of(type(error)) != _NOT_FOUND:
-            return None
-        return await led.look_up(row, call.request)
+        try:
+            self._context.refuse_while_joining()
+            return await led.look_up(row, call.request) if led is not None and row.led in led.logs else None
+        except GoQueueError as unknown:
+            return self._refusal(call.request, unknown)
 
     def _failed(self, call: ApiCall, error: BaseException) -> HttpResponse:
         """Return the refusal of a request, and give back what it was charged. Raises what is no refusal."""

@@ -153,6 +153,7 @@ class BrokerService:
         owner = process_name("goqueue serve", os.getpid())
         self.runtime.start(os.path.abspath(self.config.data_dir), owner, store_settings(self.config))
         self.server.on_stop = self.runtime.refuse_new_work
+        self.context.is_joining = self.runtime.broker.groups.settings.is_replicated
         if self.context.gate is not None:
             self._open_gate(self.context.gate)
         if self.runtime.broker.tenants is not None:
@@ -182,15 +183,15 @@ class BrokerService:
                 followed = [partition for name in FOLLOWED for partition in topics[name].partitions]
                 for log in (*followed, *groups.partitions, *transactions.partitions):
                     log.leadership = Leadership(log.topic, log.number, member.settings.node)
-                self._shared = SharedState(
-                    member, self.runtime, self.context.payload_checks, self._tasks, self.pipeline
-                )
+                checks, meters = self.context.payload_checks, self.context.meters
+                self._shared = SharedState(member, self.runtime, checks, self._tasks, meters, self.pipeline)
             self.context.replica_sizes = ReplicaSizeExchange(member)
             await member.start()
             self.context.cluster = member
             if self._shared is not None:
                 self._shared.start()
                 self.context.led, self.context.kept = self._shared.led, self._shared.kept
+                self.context.contents, self.context.is_joining = self._shared.contents, False
                 self.context.coordinators = CoordinatorExchange(member, self.runtime, groups.port, self._list_groups)
                 self._remotes = RemotePartitions(member, self.runtime)
                 self.context.transactions = TransactionExchange(member, self.runtime, self._list_transactions)

@@ -208,10 +208,16 @@ async def _set_status(call: ApiCall, action: TenantAction, body: TenantStatusReq
 
 async def delete(call: ApiCall, query: DeleteTenantQuery) -> DeleteTenantResponse:
     tenants, tenant = tenants_of(call), call.parameters["tenant"]
-    if query.dry_run:
-        return DeleteTenantResponse(False, tenant, _contents(tenant, tenants.contents(tenant)))
-    gone = await call.runtime.decide(tenants.delete(tenant, call.app.metrics.forget_topic))
-    return DeleteTenantResponse(True, tenant, _contents(tenant, gone))
+    found = await _whole(call, tenant)
+    if not query.dry_run:
+        await call.runtime.decide(tenants.delete(tenant, call.app.metrics.forget_topic))
+    return DeleteTenantResponse(not query.dry_run, tenant, _contents(tenant, found))
+
+
+async def _whole(call: ApiCall, tenant: str) -> TenantContents:
+    """Return what belongs to a tenant, in a cluster at all nodes."""
+    own, others = tenants_of(call).contents(tenant), call.app.contents
+    return own if others is None else await others.whole(tenant, own)
 
 
 async def topics(call: ApiCall) -> TenantTopicsResponse:
@@ -223,15 +229,18 @@ async def topics(call: ApiCall) -> TenantTopicsResponse:
 
 
 async def groups(call: ApiCall) -> TenantGroupsResponse:
-    names = TenantNames(own_tenant(call).id)
-    found = (group for group in call.runtime.broker.groups.groups() if names.owns(group.group))
-    rows = sorted((names.short(group.group), len(group.members)) for group in found)
+    tenant, others = own_tenant(call).id, call.app.contents
+    names = TenantNames(tenant)
+    found = {group.group: len(group.members) for group in call.runtime.broker.groups.groups()}
+    for answer in [] if others is None else await others.ask_others(tenant):
+        found |= answer.groups
+    rows = sorted((names.short(group), members) for group, members in found.items() if names.owns(group))
     return TenantGroupsResponse([TenantGroupJson(*row) for row in rows])
 
 
 async def stats(call: ApiCall) -> TenantStatsResponse:
     tenant = own_tenant(call)
-    contents, usage = tenants_of(call).contents(tenant.id), call.app.usage
+    contents, usage = await _whole(call, tenant.id), call.app.usage
     assert usage is not None, "a broker with tenants measures their usage"
     meter = usage.meters.of(tenant.id)
     assert meter is not None, "a tenant has a meter"

@@ -2,8 +2,10 @@
 
 import csv
 import io
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -11,9 +13,11 @@ from msgspec import Meta, Struct
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Time
 from goqueue.api.http.message import HttpResponse
+from goqueue.api.other_nodes import ask_others
 from goqueue.api.problems import invalid
 from goqueue.api.tenants import own_tenant, tenants_of
 from goqueue.broker.tenants.meters import TenantMeters
+from goqueue.broker.tenants.quotas import IN_FLIGHT_BYTES, KINDS
 from goqueue.broker.tenants.usage import UsageRecorder
 from goqueue.broker.tenants.usage_history import UsagePeriod, UsageStep, add_up, period_start_ns, read_hours
 from goqueue.broker.tenants.usage_records import HOUR_NS, UsageHour
@@ -26,6 +30,15 @@ _TOTALS = (
     *("published_messages", "published_bytes", "consumed_messages", "consumed_bytes"),
     *("storage_bytes", "topics", "partitions", "connections"),
 )
+_OF_NODES = tuple(name for name in _TOTALS if name not in ("topics", "partitions"))
+"""Totals of which each node has a part; all nodes know all topics."""
+_ADDED = (
+    *("published_messages", "published_bytes", "consumed_messages", "consumed_bytes"),
+    *("storage_bytes", "storage_peak_bytes", "storage_byte_hours", "connections_peak"),
+)
+
+
+_MISSING = Meta(description="Nodes of a cluster that did not answer: what they have counted is not in the numbers.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,37 +127,87 @@ class TenantUsageResponse(Struct, kw_only=True):
     violations: Annotated[dict[str, int], Meta(description="By quota, since the broker started.")]
     quotas: list[QuotaUseJson]
     periods: list[UsagePeriodJson]
+    missing: Annotated[list[str], _MISSING] = []
 
 
 class UsageReportResponse(Struct):
     periods: list[UsagePeriodJson]
+    missing: Annotated[list[str], _MISSING] = []
 
 
 async def of_tenant(call: ApiCall, query: UsageQuery) -> TenantUsageResponse | HttpResponse:
     tenant = own_tenant(call).id
     measures = await UsageMeasures.now(call)
-    periods = await _periods(call, query, tenant)
+    own = await _periods(call, query, tenant)
+    others, missing = await ask_others(call, TenantUsageResponse)
+    periods = merge_periods([own, *(one.periods for one in others)])
     if _wants_csv(call):
         return _as_csv(periods)
     meter, usage = measures.meters.of(tenant), call.app.usage
     assert meter is not None, "a tenant has a meter"
     assert usage is not None, "it was measured by it"
     use = usage.use_of(meter)
+    quotas = merge_quotas([[QuotaUseJson(**asdict(one)) for one in use.quotas], *(one.quotas for one in others)])
+    totals = {name: getattr(use, name) for name in _TOTALS}
+    totals |= {name: totals[name] + sum(getattr(one, name) for one in others) for name in _OF_NODES}
     return TenantUsageResponse(
         tenant_id=tenant,
-        **{name: getattr(use, name) for name in _TOTALS},
-        percentages={one.quota: one.percent for one in use.quotas if one.percent is not None},
-        violations=dict(meter.violations.refused),
-        quotas=[QuotaUseJson(**asdict(one)) for one in use.quotas],
+        **totals,
+        percentages={one.quota: one.percent for one in quotas if one.percent is not None},
+        violations={one.quota: one.violations for one in quotas if one.violations},
+        quotas=quotas,
         periods=periods,
+        missing=missing,
     )
 
 
 async def report(call: ApiCall, query: UsageQuery) -> UsageReportResponse | HttpResponse:
     """Report the usage of all tenants, also of deleted ones."""
     await UsageMeasures.now(call)
-    periods = await _periods(call, query, None)
-    return _as_csv(periods) if _wants_csv(call) else UsageReportResponse(periods)
+    own = await _periods(call, query, None)
+    others, missing = await ask_others(call, UsageReportResponse)
+    periods = merge_periods([own, *(one.periods for one in others)])
+    return _as_csv(periods) if _wants_csv(call) else UsageReportResponse(periods, missing)
+
+
+def merge_periods(nodes: Sequence[Sequence[UsagePeriodJson]]) -> list[UsagePeriodJson]:
+    """Add up what the nodes of a cluster have counted, in the order of periods."""
+    found: dict[tuple[str, str], UsagePeriodJson] = {}
+    for one in (period for periods in nodes for period in periods):
+        key = one.period, one.tenant_id
+        found[key] = _merged(found[key], one) if key in found else one
+    return [found[key] for key in sorted(found)]
+
+
+def _merged(one: UsagePeriodJson, other: UsagePeriodJson) -> UsagePeriodJson:
+    counted: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in _ADDED}
+    counted |= {name: max(getattr(one, name), getattr(other, name)) for name in ("hours", "topics", "partitions")}
+    for name in ("violations", "warnings"):
+        counted[name] = dict(sorted((Counter(getattr(one, name)) + Counter(getattr(other, name))).items()))
+    return msgspec.structs.replace(one, **counted)
+
+
+def merge_quotas(nodes: Sequence[Sequence[QuotaUseJson]]) -> list[QuotaUseJson]:
+    """Add up the rates and refusals of nodes; what is used of amounts each node knows of all."""
+    merged = []
+    for own, *others in zip(*nodes, strict=True):
+        used = own.used
+        if used is not None and (KINDS[own.quota].is_rate or own.quota == IN_FLIGHT_BYTES):
+            used = round(used + sum(one.used or 0 for one in others), 1)
+        percent = own.percent if own.limit is None or used is None else 100.0
+        if own.limit and used is not None:
+            percent = round(100 * used / own.limit, 1)
+        merged.append(
+            msgspec.structs.replace(
+                own,
+                used=used,
+                percent=percent,
+                violations=own.violations + sum(one.violations for one in others),
+                warnings=own.warnings + sum(one.warnings for one in others),
+                throttled_seconds=max(one.throttled_seconds for one in (own, *others)),
+            )
+        )
+    return merged
 
 
 async def hours_between(call: ApiCall, start_ns: int, end_ns: int, tenant: str | None) -> list[UsageHour]:

@@ -32,6 +32,8 @@ class OperationInfo(msgspec.Struct, frozen=True, kw_only=True):
     undoes: int | None = None
     undone_by: int | None = None
     undone_at: str | None = None
+    node: str | None = None
+    """The node of a cluster that recorded it; each has its own operations."""
     changes: dict[str, Any] = {}
     """`offsets`, `settings`, `due_times` or `moves`, each a list; empty in lists of operations."""
     omitted: int = 0

@@ -79,6 +79,8 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     next_offset: int
     earliest: int
     latest: int
+    node: str | None = None
+    """The node of a cluster whose trail this is; each has its own."""
 
 
 class SecurityAdmin:

@@ -13,6 +13,7 @@ from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.recovery import AskEnds, EndsTold
 from goqueue.cluster.refusals import Refusal
 from goqueue.cluster.replication_messages import ReplicationMessage
+from goqueue.cluster.tenant_shares import TenantShare, TenantUseReport
 
 PROTOCOL = 1
 
@@ -263,6 +264,45 @@ class ReplicaSizesTold(Struct, frozen=True, array_like=True, tag="replica_sizes_
     sizes: tuple[ReplicaSizes, ...]
 
 
+class UseReported(Struct, frozen=True, array_like=True, tag="use_reported"):
+    """Tells the leader of the tenants' log what a node has of quotas, where that has changed."""
+
+    needed_level: ClassVar[int] = 2
+    number: int
+    node: str
+    rows: tuple[TenantUseReport, ...]
+
+
+class SharesAnswered(Struct, frozen=True, array_like=True, tag="shares_answered"):
+    needed_level: ClassVar[int] = 2
+    number: int
+    is_led: bool
+    """False: the sender does not lead the log."""
+    rows: tuple[TenantShare, ...] = ()
+
+
+class TenantAsked(Struct, frozen=True, array_like=True, tag="tenant_asked"):
+    """Asks what a node coordinates for a tenant, and to delete that first if `removes`."""
+
+    needed_level: ClassVar[int] = 2
+    number: int
+    tenant: str
+    removes: bool
+
+
+class TenantAnswered(Struct, frozen=True, array_like=True, tag="tenant_answered"):
+    needed_level: ClassVar[int] = 2
+    number: int
+    groups: dict[str, int] = {}
+    """With the number of their members."""
+    transactional_ids: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    """Subjects and keys that the sender would have to delete."""
+    keys: tuple[str, ...] = ()
+    problem: str = ""
+    """Why not all was deleted."""
+
+
 PeerMessage = (
     Hello
     | Formed
@@ -294,6 +334,10 @@ PeerMessage = (
     | TransactionMessage
     | AskReplicaSizes
     | ReplicaSizesTold
+    | TenantAsked
+    | TenantAnswered
+    | UseReported
+    | SharesAnswered
     | RaftMessage
 )
 AnyMessage = PeerMessage | ReplicationMessage

@@ -29,8 +29,7 @@ class TenantRunner:
     async def _run(self) -> None:
         runtime, tenants = self._runtime, self._tenants
         while not runtime.is_stopping and any(one.status == "deleting" for one in tenants.state.tenants.values()):
-            leadership = tenants.journal.partition.leadership
-            if leadership is not None and not leadership.knows_end:  # the node that makes changes goes on
+            if not tenants.journal.is_led:  # the node that makes changes goes on
                 return
             try:
                 await runtime.decide(tenants.resume(runtime.metrics.forget_topic))

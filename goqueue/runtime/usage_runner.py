@@ -89,11 +89,13 @@ class UsageRunner:
                     one = found.get(tenant) or found.setdefault(tenant, Occupancy())
                     one.topics += 1
                     one.partitions += len(topic.partitions)
-                    one.storage_bytes += topic.size
+                    one.storage_bytes += topic.led_size
             await slices.rest()
         for first in range(0, len(deliveries), _AT_ONCE):
             for delivery in deliveries[first : first + _AT_ONCE]:
-                delayed = delivery.delays.delayed_log
+                delayed, leadership = delivery.delays.delayed_log, delivery.delays.partition.leadership
+                if leadership is not None and not leadership.is_leading:
+                    continue
                 if (one_of := found.get(tenant_of(delayed.topic))) is not None:
                     one_of.storage_bytes += delayed.log.size
             await slices.rest()

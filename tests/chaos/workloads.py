@@ -2,7 +2,9 @@
 
 from tests.chaos.groups_workload import GroupsWorkload
 from tests.chaos.log_workload import LogWorkload
+from tests.chaos.schema_workload import SchemaWorkload
 from tests.chaos.transactions_workload import TransactionsWorkload
 from tests.chaos.workload import Workload
 
-WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in (LogWorkload, GroupsWorkload, TransactionsWorkload)}
+_ALL = (LogWorkload, GroupsWorkload, TransactionsWorkload, SchemaWorkload)
+WORKLOADS: dict[str, type[Workload]] = {one.name: one for one in _ALL}

@@ -39,6 +39,9 @@ class Follower:
         self.running.flush()
         await asyncio.sleep(0)
 
+    def leads(self) -> bool:
+        return self.follower.is_led
+
     @property
     def roles(self) -> set[str]:
         return set(self.security.state.roles)
@@ -75,14 +78,30 @@ def test_records_that_are_cut_off_are_undone() -> None:
 def test_changes_are_made_by_the_leader_that_knows_all_earlier_ones() -> None:
     async def main() -> None:
         node = Follower()
-        with pytest.raises(NotCoordinator):
-            node.follower.refuse_unless_led()
+        assert not node.leads()
+        assert isinstance(node.follower.refusal(), NotCoordinator)
         node.role.leader, node.role.is_leading = "n1", True
-        with pytest.raises(LeaderUnavailable):
-            node.follower.refuse_unless_led()
+        assert not node.leads()
+        assert isinstance(node.follower.refusal(), LeaderUnavailable)
         await node.receive("inherited")
         node.role.is_settled = True
-        node.follower.refuse_unless_led()
+        assert node.leads()
         assert node.roles == {"inherited"}
+
+    asyncio.run(main())
+
+
+def test_leader_records_nothing_before_it_has_applied_what_it_inherited() -> None:
+    async def main() -> None:
+        node = Follower()
+        role = RoleRecord(name="till", rules=(), summary="", created_ns=1, created_by="")
+        node.role.leader, node.role.is_leading, node.role.is_settled = "n1", True, True
+        for epoch in (1, 3):  # in between another node has led
+            node.role.leader_epoch = epoch
+            with pytest.raises(LeaderUnavailable):
+                node.security.journal.record([role], lambda _: None)
+            assert node.leads()
+            node.security.journal.record([role], lambda _: None)
+            node.running.flush()
 
     asyncio.run(main())

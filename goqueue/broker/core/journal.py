@@ -112,6 +112,10 @@ class Journal(Generic[Record]):
         self._pending: list[_RecordBatch[Record]] = []
         """Batches that are being written."""
         self._gathered: _RecordBatch[Record] = _RecordBatch()
+        self.led_epoch: int | None = None
+        """For a log that every node of a cluster follows: the leader epoch of this node in which all that it inherited
+        is applied. Nothing is recorded in another one: an append would hide records that were not read.
+        """
         self._closed: GoQueueError | None = None
         """Why it takes no records any more."""
         self._released: Promise[None] = Promise()
@@ -175,6 +179,19 @@ class Journal(Generic[Record]):
         obstacle = self._closed or self.log.obstacle
         if obstacle is not None:
             raise obstacle
+
+    @property
+    def is_led(self) -> bool:
+        """True if this node may record."""
+        leadership = self.partition.leadership
+        if leadership is None or self.led_epoch is None:
+            return True
+        return leadership.knows_end and leadership.leader_epoch == self.led_epoch
+
+    def refuse_unless_led(self) -> None:
+        if not self.is_led:
+            assert self.partition.leadership is not None, "a broker alone leads all its logs"
+            raise self.partition.leadership.other_coordinator()
 
     def replay(self) -> None:
         """Rebuild the state from the disk, skipping damage."""
@@ -279,6 +296,7 @@ class Journal(Generic[Record]):
         """
         if self._closed is not None:
             raise self._closed
+        self.refuse_unless_led()
         content = b"".join(map(self._encode, records))  # too large a record is refused before anything changes
         is_first = not self._gathered.waiting
         self._gathered.content += content

@@ -232,6 +232,11 @@ class Topic:
         return sum(partition.log.size for partition in self.partitions)
 
     @property
+    def led_size(self) -> int:
+        """The size of the partitions that this node leads; all of them without a cluster."""
+        return sum(one.log.size for one in self.partitions if one.leadership is None or one.leadership.is_leading)
+
+    @property
     def offset_count(self) -> int:
         """Number of offsets up to the high watermarks. Not each of them holds a message."""
         return sum(partition.high_watermark - partition.earliest for partition in self.partitions)

@@ -185,8 +185,7 @@ class SecurityAdministration:
         least_ns = now_ns - KEY_USE_SECONDS * NANOSECONDS
         keys = [self.state.keys[one] for one in key_ids if one in self.state.keys]
         due = [replace(key, used_ns=now_ns) for key in keys if key.used_ns is None or key.used_ns <= least_ns]
-        leadership = self.journal.partition.leadership
-        if due and self.journal.log.obstacle is None and (leadership is None or leadership.knows_end):
+        if due and self.journal.log.obstacle is None and self.journal.is_led:
             self.journal.record(due, lambda _: None)
 
     # --- roles ---

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import Work
+from goqueue.broker.core.work import Work, no_work
 from goqueue.broker.tenants.limits import TENANTS_MAX
 from goqueue.broker.tenants.naming import check_tenant_id, id_from_name, prefix_of, tenant_of
 from goqueue.broker.tenants.records import (
@@ -51,6 +51,8 @@ class TenantAdministration:
         self._broker = broker
         self.refusals = TenantRefusals(clock)
         """Requests of tenants that are not active."""
+        self.remove_elsewhere: Callable[[str], Work[None]] = no_work
+        """Has the other nodes of a cluster delete what they coordinate for a tenant."""
         self.on_change: Signal[[]] = Signal()
         """Emitted when a tenant was created, changed or deleted."""
         self.on_interrupted: Signal[[]] = Signal()
@@ -170,6 +172,7 @@ class TenantAdministration:
 
     def _remove(self, tenant: str, deleted: Callable[[str], object]) -> Work[None]:
         yield from remove_contents(self._broker, tenant, deleted)
+        yield from self.remove_elsewhere(tenant)
         yield from self._record([TenantDeleted(tenant)])
 
     def resume(self, deleted: Callable[[str], object] = lambda _: None) -> Work[None]:

@@ -58,7 +58,8 @@ class AppendMeter:
         pending, log = self._pending, self.partition.log
         while pending and pending[-1][0] > log.next_offset:
             pending.pop()
-        end = log.durable_end
+        # In a cluster a tail that is not committed may be cut off.
+        end = log.durable_end if self.partition.leadership is None else self.partition.high_watermark
         while pending and pending[0][0] <= end:
             self.end, messages, size = pending.popleft()
             self.messages += messages

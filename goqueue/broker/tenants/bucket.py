@@ -15,7 +15,7 @@ _ENOUGH = 1 - 1e-6
 class TokenBucket:
     """Tokens of one rate. The caller passes the monotonic time."""
 
-    __slots__ = ("_at_ns", "_level", "_per_ns", "burst", "rate")
+    __slots__ = ("_at_ns", "_level", "_per_ns", "asked", "burst", "rate")
 
     def __init__(self, rate: float, burst: float, now_ns: int) -> None:
         assert rate > 0, "a rate of nothing would never let a caller go on"
@@ -27,9 +27,17 @@ class TokenBucket:
         self._per_ns = rate / NANOSECONDS
         self._level = burst
         self._at_ns = now_ns
+        self.asked = 0.0
+        """Tokens that were asked for, also in vain."""
+
+    def change(self, rate: float, burst: float, now_ns: int) -> None:
+        """Give another rate from now on. What is there stays, as far as it has room."""
+        self._level = min(self.level(now_ns), burst)
+        self.rate, self.burst, self._per_ns = rate, burst, rate / NANOSECONDS
 
     def take(self, amount: float, now_ns: int) -> bool:
         """Take a batch of tokens if at least one is there. False takes nothing."""
+        self.asked += amount
         if self.level(now_ns) < _ENOUGH:
             return False
         self._level -= amount
@@ -37,6 +45,7 @@ class TokenBucket:
 
     def spend(self, amount: float, now_ns: int) -> None:
         """Take tokens for what has been done already, also from an empty bucket."""
+        self.asked += amount
         self._level = self.level(now_ns) - amount
 
     def hold(self, most: int, now_ns: int) -> int:
@@ -46,10 +55,12 @@ class TokenBucket:
             return 0
         held = most if level >= most else int(level)
         self._level = level - held
+        self.asked += held
         return held
 
     def give_back(self, amount: float) -> None:
         """Return tokens of work that was not done."""
+        self.asked -= amount
         self._level = min(self.burst, self._level + amount)
 
     def level(self, now_ns: int) -> float:

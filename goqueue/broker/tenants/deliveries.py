@@ -1,7 +1,7 @@
 """Counts what the groups of tenants are given, from the records of the group logs.
 
 A record counts once it is durable, so a crash changes nothing: the records of usage say up to which offsets the group
-logs are counted, and the rest is read again.
+logs are counted, and the rest is read again. In a cluster each node counts what it records itself as a coordinator.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +42,8 @@ class DeliveryCounter:
     def open(self, recorded: Sequence[int]) -> Iterator[Delivery]:
         """Yield what the logs have beyond the recorded offsets; what comes later is counted here."""
         logs = self._groups.partitions
+        if self._groups.settings.is_replicated:  # others have counted what the logs have
+            recorded = ()
         # Without a record, counting begins now.
         self._ends = list(recorded) if len(recorded) == len(logs) else [one.log.durable_end for one in logs]
         for number in range(len(logs)):
@@ -71,7 +73,10 @@ class DeliveryCounter:
         self._ends[number] = max(self._ends[number], coordinator.journal.durable_end)
 
     def _reopened(self, coordinator: GroupCoordinator) -> None:
-        for one in self._read(coordinator.journal.partition.number):
+        number = coordinator.journal.partition.number
+        if self._groups.settings.is_replicated:
+            self._ends[number] = coordinator.journal.durable_end
+        for one in self._read(number):
             self._add(one.tenant, one.messages, one.size)
         self._follow(coordinator)
 

@@ -4,7 +4,7 @@ Nothing here waits or is recorded. A charge is taken when work is admitted, for 
 work fails. Deliveries are counted when they are handed out: the next poll waits until the bucket has recovered.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
 
@@ -12,20 +12,17 @@ from goqueue.broker.tenants import quotas as kinds
 from goqueue.broker.tenants.bucket import TokenBucket
 from goqueue.broker.tenants.memory import TenantMemory
 from goqueue.broker.tenants.publish_grant import PublishGrant
-from goqueue.broker.tenants.quotas import KINDS, QuotaKind, Quotas
+from goqueue.broker.tenants.quota_errors import rate_exceeded, storage_full, too_many
+from goqueue.broker.tenants.quotas import KINDS, Quotas
+from goqueue.broker.tenants.rate_limit import RateLimit, fill_seconds
 from goqueue.broker.tenants.violations import QuotaViolations
 from goqueue.errors import QuotaExceeded, QuotaReached
 from goqueue.limits import IN_FLIGHT_BYTES, TENANT_MEMORY_PERCENT
 from goqueue.quantities import quoted
 
 MEMORY_BYTES_MAX: Final = IN_FLIGHT_BYTES * TENANT_MEMORY_PERCENT // 100
-BURST_SECONDS: Final = 1.0
-"""A bucket holds what its rate gives in this time."""
 _FREED_SHARE: Final = 0.95
 """Publishes are accepted again when storage has shrunk to this share of its quota: not at each deleted segment."""
-_STORAGE_RETRY_SECONDS: Final = 10
-"""Retention frees storage at intervals; asking more often finds the same."""
-_AMOUNT_RETRY_SECONDS: Final = 1
 REFUSALS_PER_SECOND: Final = 50
 """More refusals of a tenant are answered late, so that clients that do not wait cost others nothing."""
 REFUSAL_DELAY_SECONDS_MAX: Final = 1.0
@@ -35,34 +32,26 @@ _WORTH_SHARE: Final = 0.1
 """A delayed poll or read waits for this share of a bucket: not for each single message."""
 
 
-class RateLimit:
-    """The bucket of a rate, and the bucket of its soft limit; at least one of them is there."""
-
-    __slots__ = ("hard", "kind", "soft")
-
-    def __init__(self, kind: QuotaKind, limit: float | None, soft: float | None, now_ns: int) -> None:
-        self.kind = kind
-        self.hard = None if limit is None else TokenBucket(limit, limit * BURST_SECONDS, now_ns)
-        self.soft = None if soft is None else TokenBucket(soft, soft * BURST_SECONDS, now_ns)
-
-
-def _fill_seconds(limit: RateLimit | None, now_ns: int) -> float:
-    """Return the time until so much may be handed out that a request is worth it; 0 if it may be now."""
-    bucket = None if limit is None else limit.hard
-    return 0.0 if bucket is None else bucket.wait_seconds(now_ns, max(1.0, bucket.burst * _WORTH_SHARE))
-
-
 class TenantMeter:
     """The use of quotas by one tenant. `change` it when they change."""
 
     def __init__(
-        self, tenant: str, quotas: Quotas, monotonic_ns: Callable[[], int], memory_bytes_max: int = MEMORY_BYTES_MAX
+        self,
+        tenant: str,
+        quotas: Quotas,
+        monotonic_ns: Callable[[], int],
+        memory_bytes_max: int = MEMORY_BYTES_MAX,
+        share: float = 1.0,
     ) -> None:
+        """The `share` is that of this node in all rates, until another one is known."""
         self.tenant = tenant
         self.memory = TenantMemory(tenant, memory_bytes_max)
         self.violations = QuotaViolations()
         self._monotonic_ns = monotonic_ns
         self._rates: dict[str, RateLimit] = {}
+        self._share = share
+        self._shares: Mapping[str, float] = {}
+        self._elsewhere: Mapping[str, float] = {}
         self._refusals = TokenBucket(REFUSALS_PER_SECOND, REFUSALS_PER_SECOND, monotonic_ns())
         self.delayed_bytes = 0
         """Of requests whose refusals are delayed."""
@@ -97,8 +86,9 @@ class TenantMeter:
             if not kind.is_rate or (limit is None and soft is None):
                 continue
             is_same = name in former and (limit, soft) == (before.limits.get(name), before.soft.get(name))
-            self._rates[name] = former[name] if is_same else RateLimit(kind, limit, soft, now_ns)
-        self._storage_max = quotas.limits.get(kinds.STORAGE_BYTES)
+            share = self._shares.get(name, self._share)
+            self._rates[name] = former[name] if is_same else RateLimit(kind, limit, soft, now_ns, share)
+        self._set_storage_max()
         self._in_flight_max = quotas.limits.get(kinds.IN_FLIGHT_BYTES)
         self._publish = (self._rates.get(kinds.PUBLISH_RATE), self._rates.get(kinds.PUBLISH_BYTES_RATE))
         self._consume = (self._rates.get(kinds.CONSUME_RATE), self._rates.get(kinds.CONSUME_BYTES_RATE))
@@ -126,6 +116,34 @@ class TenantMeter:
         self._may_grant = self.limits_publish and not (has_soft or self.bounds_in_flight or self.bounds_delays)
         self.grant.change(*(None if one is None else one.hard for one in self._publish))
         self.note_storage(self._stored_bytes + self._accepted_bytes)
+
+    # --- other nodes ---
+
+    def take_shares(self, shares: Mapping[str, float], elsewhere: Mapping[str, float]) -> None:
+        """Give these parts of the rates; `elsewhere` is what other nodes have of amounts."""
+        self.end_grant()
+        self._shares, self._elsewhere, now_ns = dict(shares), dict(elsewhere), self._monotonic_ns()
+        for name in shares.keys() & self._rates.keys():
+            self._rates[name].take_share(shares[name], now_ns)
+        self._set_storage_max()
+        self.note_storage(self._stored_bytes + self._accepted_bytes)
+
+    def _set_storage_max(self) -> None:
+        limit = self.quotas.limits.get(kinds.STORAGE_BYTES)
+        self._storage_max = None if limit is None else max(0.0, limit - self.elsewhere(kinds.STORAGE_BYTES))
+
+    def elsewhere(self, kind: str) -> float:
+        """Return what other nodes of a cluster have of an amount."""
+        return self._elsewhere.get(kind, 0.0)
+
+    def shares(self) -> dict[str, float]:
+        """Return the parts of the rates that are in force here."""
+        return {name: one.share for name, one in self._rates.items()}
+
+    def demands(self) -> dict[str, float]:
+        """Return what was asked for per second, of each rate, since the last call."""
+        now_ns = self._monotonic_ns()
+        return {name: one.demand(now_ns) for name, one in self._rates.items()}
 
     # --- publish ---
 
@@ -208,13 +226,13 @@ class TenantMeter:
         if self._consume == (None, None):
             return 0.0
         now_ns = self._monotonic_ns()
-        return max((_fill_seconds(one, now_ns) for one in self._consume), default=0.0)
+        return max((fill_seconds(one, _WORTH_SHARE, now_ns) for one in self._consume), default=0.0)
 
     def count_delay(self) -> None:
         """Count a poll or read that is delayed."""
         now_ns = self._monotonic_ns()
         for one in self._consume:
-            if one is not None and _fill_seconds(one, now_ns):
+            if one is not None and fill_seconds(one, _WORTH_SHARE, now_ns):
                 self.violations.note_delay(one.kind.name, now_ns)
 
     def consumable(self, messages: int, size: int) -> tuple[int, int]:
@@ -273,7 +291,7 @@ class TenantMeter:
         """Return the quota that delays polls and reads the most."""
         limits = [one for one in self._consume if one is not None and one.hard is not None]
         now_ns = self._monotonic_ns()
-        return max(limits, key=lambda one: _fill_seconds(one, now_ns)).kind.name
+        return max(limits, key=lambda one: fill_seconds(one, _WORTH_SHARE, now_ns)).kind.name
 
     # --- other operations ---
 
@@ -290,6 +308,7 @@ class TenantMeter:
     def admit(self, kind: str, used: int, added: int = 1) -> None:
         """Raise QuotaReached if this much more would be beyond a quota; what is created later may fit again."""
         limit, soft = self.quotas.limits.get(kind), self.quotas.soft.get(kind)
+        used += round(self.elsewhere(kind))
         if soft is not None and used + added > soft:
             self.violations.warned[kind] += 1
         if limit is None or used + added <= limit:
@@ -331,6 +350,7 @@ class TenantMeter:
 
     def _admit_now(self, kind: str, used: int) -> None:
         limit, soft = self.quotas.limits.get(kind), self.quotas.soft.get(kind)
+        used += round(self.elsewhere(kind))
         if soft is not None and used >= soft:
             self.violations.warned[kind] += 1
         if limit is not None and used >= limit:
@@ -340,8 +360,14 @@ class TenantMeter:
 
     @property
     def stored_bytes(self) -> int:
-        """As it was measured, and what was accepted since."""
-        return self._stored_bytes + self._accepted_bytes - (0 if self._storage_max is None else self.grant.size)
+        """As it was measured, and what was accepted since; in a cluster also what other nodes have."""
+        own = self._stored_bytes + self._accepted_bytes - (0 if self._storage_max is None else self.grant.size)
+        return own + round(self.elsewhere(kinds.STORAGE_BYTES))
+
+    @property
+    def led_bytes(self) -> int:
+        """The part of them that is here."""
+        return self._stored_bytes + self._accepted_bytes
 
     @property
     def is_full(self) -> bool:
@@ -389,44 +415,14 @@ class TenantMeter:
         return self._exceeded(limit, 0.0 if limit.hard is None else limit.hard.wait_seconds(now_ns))
 
     def _exceeded(self, limit: RateLimit, seconds: float) -> QuotaExceeded:
-        kind, wait = limit.kind, round(seconds, 3)
-        rate = limit.hard.rate if limit.hard is not None else 0.0
-        shown = kind.format(rate) if kind.unit == "bytes" else f"{rate:,.0f} {kind.unit}/s"
-        return QuotaExceeded(
-            f"tenant {quoted(self.tenant)} is over its quota {kind.name}: {shown}",
-            hint=f"retry after {wait:g} s, or ask an operator to raise it: "
-            f"goqueue-admin quota set {self.tenant} {kind.name}=VALUE",
-            quota=kind.name,
-            limit=rate,
-            remaining=0,
-            retry_after=wait,
-        )
+        return rate_exceeded(self.tenant, limit.kind, self.quotas.limits.get(limit.kind.name, 0.0), round(seconds, 3))
 
     def _full(self, size: int) -> QuotaExceeded:
-        limit, kind = self._storage_max or 0, KINDS[kinds.STORAGE_BYTES]
+        limit, kind = self.quotas.limits.get(kinds.STORAGE_BYTES, 0), KINDS[kinds.STORAGE_BYTES]
         room = max(0, min(limit - size, limit * _FREED_SHARE if self._is_full else limit))
         self.violations.count(kind.name, self._monotonic_ns())
-        return QuotaExceeded(
-            f"{kind.format(size)} cannot be stored: tenant {quoted(self.tenant)} uses {kind.format(self.stored_bytes)}"
-            f" of its quota {kind.name}, {kind.format(limit)}",
-            hint=f"it is accepted below {kind.format(room)}: wait for retention, delete "
-            f"topics, or ask an operator: goqueue-admin quota set {self.tenant} {kind.name}=VALUE",
-            quota=kind.name,
-            limit=limit,
-            remaining=max(0, int(limit) - self.stored_bytes),
-            retry_after=_STORAGE_RETRY_SECONDS,
-        )
+        return storage_full(self.tenant, kind, limit, self.stored_bytes, size, room)
 
     def _too_many(self, name: str, used: int) -> QuotaExceeded:
-        kind, limit = KINDS[name], self.quotas.limits[name]
         self.violations.count(name, self._monotonic_ns())
-        return QuotaExceeded(
-            f"tenant {quoted(self.tenant)} has {kind.format(used)} of at most {kind.format(limit)} {kind.noun}: "
-            f"quota {name}",
-            hint=f"retry after {_AMOUNT_RETRY_SECONDS} s, or ask an operator to raise it: "
-            f"goqueue-admin quota set {self.tenant} {name}=VALUE",
-            quota=name,
-            limit=limit,
-            remaining=max(0, limit - used),
-            retry_after=_AMOUNT_RETRY_SECONDS,
-        )
+        return too_many(self.tenant, KINDS[name], self.quotas.limits[name], used)

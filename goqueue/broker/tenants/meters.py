@@ -23,6 +23,8 @@ class TenantMeters:
         self._monotonic_ns = monotonic_ns
         self._memory_bytes_max = memory_bytes_max
         self._meters: dict[str, TenantMeter] = {}
+        self.share = 1.0
+        """The share of this node in the rates of tenants that it has heard nothing about."""
         self.owners: dict[str, TenantMeter | None] = {}
         """Open connections, by address of the client, and the tenants that use them."""
         tenants.on_change.subscribe(self._follow)
@@ -31,7 +33,7 @@ class TenantMeters:
         """Return the meter of a tenant; None for a request outside of all tenants."""
         meter = self._meters.get(tenant)
         if meter is None and tenant in self.tenants.state.tenants:
-            meter = TenantMeter(tenant, self.quotas(tenant), self._monotonic_ns, self._memory_bytes_max)
+            meter = TenantMeter(tenant, self.quotas(tenant), self._monotonic_ns, self._memory_bytes_max, self.share)
             self._meters[tenant] = meter
         return meter
 
@@ -63,6 +65,10 @@ class TenantMeters:
     def quotas(self, tenant: str) -> Quotas:
         """Return the quotas that count for a tenant."""
         return Quotas.of(self.defaults, self.tenants.tenant(tenant).quotas)
+
+    def active(self) -> list[TenantMeter]:
+        """Return the meters of tenants that have made requests here."""
+        return list(self._meters.values())
 
     def all(self) -> list[TenantMeter]:
         """Return the meters of all tenants."""

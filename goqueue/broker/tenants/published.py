@@ -27,6 +27,14 @@ class TopicCount:
     tenant: str
     before: TopicUsage | None
     meters: list[AppendMeter] = field(default_factory=list)
+    past: tuple[int, int] = (0, 0)
+    """Messages and bytes that were counted in replicas which are gone."""
+
+    def has_all_partitions(self) -> bool:
+        partitions = self.topic.partitions
+        return len(self.meters) == len(partitions) and all(
+            meter.partition is partition for meter, partition in zip(self.meters, partitions, strict=True)
+        )
 
     def usage(self) -> TopicUsage:
         messages, size = (0, 0) if self.before is None else (self.before.messages, self.before.size)
@@ -35,8 +43,8 @@ class TopicCount:
             tenant=self.tenant,
             created_ns=self.topic.created_ns,
             ends=tuple(meter.end for meter in self.meters),
-            messages=messages + sum(meter.messages for meter in self.meters),
-            size=size + sum(meter.size for meter in self.meters),
+            messages=messages + self.past[0] + sum(meter.messages for meter in self.meters),
+            size=size + self.past[1] + sum(meter.size for meter in self.meters),
         )
 
 
@@ -50,12 +58,16 @@ class PublishedCounter:
         tenants: TenantState,
         record: Callable[[Sequence[UsageRecord], AppendCallback], object],
         needed_from: NeededFrom,
+        *,
+        is_replicated: bool = False,
     ) -> None:
+        """In a cluster (`is_replicated`) each node counts what it appends as a leader, and not what its logs have."""
         self._state = state
         self._all_topics = topics
         self._tenants = tenants
         self._record = record
         self._needed_from = needed_from
+        self._is_replicated = is_replicated
         self._topics: dict[str, TopicCount] = {}
         self._fresh: dict[Partition, AppendMeter] = {}
         """Meters of partitions that were opened before their topic was seen."""
@@ -137,7 +149,7 @@ class PublishedCounter:
         self._must_look = False
         for name, topic in self._all_topics.items():
             count = self._topics.get(name)
-            if count is not None and count.topic is topic and len(count.meters) == len(topic.partitions):
+            if count is not None and count.topic is topic and count.has_all_partitions():
                 continue
             tenant = self._tenants.tenants.get(tenant_of(name))
             if tenant is None or not _is_counted(name):
@@ -146,9 +158,12 @@ class PublishedCounter:
                 before = self._state.topics.get(name)
                 is_known = before is not None and before.created_ns == topic.created_ns
                 count = self._topics[name] = TopicCount(topic, tenant.id, before if is_known else None)
-            for number in range(len(count.meters), len(topic.partitions)):
-                partition = topic.partition(number)
-                count.meters.append(self._meter_of(partition, count.before))
+            for number, partition in enumerate(topic.partitions):
+                if number == len(count.meters):
+                    count.meters.append(self._meter_of(partition, count.before))
+                elif count.meters[number].partition is not partition:
+                    self._end_meter(count, number)
+                    count.meters[number] = self._meter_of(partition, None)
             self.changed_tenants.add(tenant.id)
             self.changed_topics.add(name)
 
@@ -166,7 +181,17 @@ class PublishedCounter:
         self.must_record |= self._is_open
         return self._new_meter(partition, partition.log.next_offset if self._is_open else 0)
 
+    def _end_meter(self, count: TopicCount, number: int) -> None:
+        """End the count of a partition whose replica was replaced by another one."""
+        former = count.meters[number]
+        messages, size = former.take()
+        former.stop()
+        self._add(count.tenant, messages, size)
+        count.past = count.past[0] + former.messages, count.past[1] + former.size
+
     def _new_meter(self, partition: Partition, first: int) -> AppendMeter:
+        if self._is_replicated:
+            return AppendMeter(partition, partition.log.next_offset, self._busy)
         partition.needed_from = lambda: self._needed_from(partition)
         return AppendMeter(partition, first, self._busy)
 

@@ -59,6 +59,8 @@ def tenant_use(
         kinds.GROUPS: groups,
         kinds.OPEN_TRANSACTIONS: open_transactions,
     }
+    for kind in (kinds.CONNECTIONS, kinds.LONG_POLLS, kinds.GROUPS, kinds.OPEN_TRANSACTIONS):
+        used[kind] += round(meter.elsewhere(kind))
     messages, size = recorder.published(meter.tenant)
     return TenantUse(
         tenant=meter.tenant,

@@ -81,15 +81,12 @@ def _transactional_ids(broker: OwnedResources, prefix: str) -> list[str]:
 
 
 def remove_contents(broker: OwnedResources, tenant: str, deleted: Callable[[str], object]) -> Work[None]:
-    """Delete all that belongs to a tenant. `deleted` is called with the name of each topic that is gone."""
+    """Delete all that belongs to a tenant. `deleted` is called with the name of each topic that is gone.
+
+    In a cluster the other nodes delete what they coordinate.
+    """
     prefix = prefix_of(tenant)
-    for key in [key for key in broker.security.state.keys.values() if key.tenant == tenant]:
-        with suppress(KeyNotFound):
-            yield from broker.security.revoke_key(key.id)
-    for name in _transactional_ids(broker, prefix):
-        yield from _forget_transactional_id(broker, name)
-    for name in [name for name in broker.groups.names() if name.startswith(prefix)]:
-        yield from _delete_group(broker, tenant, name)
+    yield from remove_coordinated(broker, tenant)
     for name in [name for name in broker.topics if name.startswith(prefix)]:
         done: Promise[int] = Promise()
         with suppress(TopicNotFound):
@@ -97,7 +94,21 @@ def remove_contents(broker: OwnedResources, tenant: str, deleted: Callable[[str]
             broker.delete_topic(name, done)
             yield from done.kept()
             deleted(name)
-    yield from broker.schemas.forget_subjects(prefix)
+
+
+def remove_coordinated(broker: OwnedResources, tenant: str) -> Work[None]:
+    """Delete the keys, transactional ids, groups and subjects of a tenant, as far as this node decides about them."""
+    prefix = prefix_of(tenant)
+    if broker.security.journal.is_led:
+        for key in [key for key in broker.security.state.keys.values() if key.tenant == tenant]:
+            with suppress(KeyNotFound):
+                yield from broker.security.revoke_key(key.id)
+    for name in _transactional_ids(broker, prefix):
+        yield from _forget_transactional_id(broker, name)
+    for name in [name for name in broker.groups.names() if name.startswith(prefix)]:
+        yield from _delete_group(broker, tenant, name)
+    if broker.schemas.journal.is_led:
+        yield from broker.schemas.forget_subjects(prefix)
 
 
 def _forget_transactional_id(broker: OwnedResources, name: str) -> Work[None]:

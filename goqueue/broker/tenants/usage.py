@@ -89,7 +89,14 @@ class UsageRecorder:
         self.meters = meters
         tenants = meters.tenants.state
         self._groups = groups
-        self._published = PublishedCounter(self.state, topics, tenants, self._append, self._first_unrecorded)
+        self._published = PublishedCounter(
+            self.state,
+            topics,
+            tenants,
+            self._append,
+            self._first_unrecorded,
+            is_replicated=groups.settings.is_replicated,
+        )
         self._deliveries = DeliveryCounter(groups, lambda name: name in tenants.tenants)
         self._delivered: dict[str, tuple[int, int]] = {}
         """Messages and bytes that the groups of each tenant were given since the start, as of the last sample."""
@@ -142,7 +149,7 @@ class UsageRecorder:
         for name in self.state.hours.keys() - tenants.keys():  # deleted after their last record
             self._complete(replace(self.hours.pop(name, self.state.hours[name])))
         self._close_hours(hour)
-        for number, partition in enumerate(self._groups.partitions):
+        for number, partition in enumerate(() if self._groups.settings.is_replicated else self._groups.partitions):
             partition.needed_from = partial(self._first_uncounted, number)
         self.meters.tenants.on_change.subscribe(self._follow_tenants)
 

@@ -86,12 +86,17 @@ class FollowedLogs(Mapping[str, JournalFollower]):
             topic != SECURITY
             and self._member.is_registered
             and topic not in state.topics
-            and state.feature_level < SHARED_LEVEL
+            and 0 < state.feature_level < SHARED_LEVEL  # at 0 the first nodes do not know the others yet
         )
 
     def is_forwarded(self, topic: str) -> bool:
         """Return whether a change belongs to the leader of a log; False: this node makes it for itself."""
         return not self._is_local(topic)
+
+    @property
+    def knows_cluster(self) -> bool:
+        """True if this node knows what was decided before its process started."""
+        return self._member.is_registered
 
     @property
     def may_ask_others(self) -> bool:

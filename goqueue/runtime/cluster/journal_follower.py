@@ -21,6 +21,7 @@ class JournalFollower:
     def __init__(self, journal: Journal[Any], tasks: OwnedTasks, changed: Callable[[], None]) -> None:
         """`changed` is called when the state may be another one."""
         self.journal = journal
+        journal.led_epoch = 0
         self.moved: asyncio.Event = asyncio.Event()
         """Set, and cleared at once, when there is another leader, or more was applied."""
         self._changed = changed
@@ -53,6 +54,9 @@ class JournalFollower:
             return
         if journal.durable_end < journal.partition.high_watermark:
             journal.follow()
+        leadership = journal.partition.leadership
+        if leadership is not None and leadership.knows_end:
+            journal.led_epoch = leadership.leader_epoch
         if journal.durable_end != self._seen_end:  # also when the log was cut back
             self._seen_end = journal.durable_end
             self._changed()
@@ -75,14 +79,28 @@ class JournalFollower:
         if leadership is None or not leadership.knows_end:
             return False
         self._follow()
-        return True
+        return self.journal.is_led
 
     def refusal(self) -> NotCoordinator | LeaderUnavailable:
-        """Return why changes are not made here."""
+        """Return why changes are not made here, for clients that can go to another node."""
         leadership = self.journal.partition.leadership
         if leadership is None:
             return LeaderUnavailable("the cluster has not decided yet which node leads this log", retry_after=1)
         return leadership.other_coordinator()
+
+    def refuse_unless_newest(self) -> None:
+        """Raise if another node may have become the leader without the knowledge of this one."""
+        leadership = self.journal.partition.leadership
+        if leadership is None or not leadership.shows_end:
+            raise self.unknown_here()
+
+    def unknown_here(self) -> LeaderUnavailable:
+        """Return the error of a change, or of a question that finds nothing here, while no leader can be asked."""
+        return LeaderUnavailable(
+            f"this node reaches no leader of {self.journal.log.name}, which alone can tell",
+            hint="retry in a moment, or ask another node",
+            retry_after=1,
+        )
 
     async def reach(self, end: int, seconds: float) -> bool:
         """Wait until the log is applied up to this offset; False if it is not in time."""

@@ -45,16 +45,23 @@ class OperationsScreen(DashboardScreen):
     """The changes of all operators, newest first. Enter or `u` shows one, and undoes it."""
 
     BINDINGS: ClassVar = [Binding("u", "change('undo')", "Undo", id="operations.undo")]
+    _node: str | None = None
+    """The node of a cluster whose operations these are."""
 
     def calls(self) -> Sequence[BrokerCall]:
         return (_OPERATIONS,)
 
     def body(self) -> Iterator[Widget]:
-        empty = "no operator has changed anything"
+        empty = "no operator has changed anything at this node"
         yield RowTable(operation_columns(), lambda one: str(one.id), SortOrder("ID", falling=True), empty=empty)
 
     def show(self, known: CallResults) -> None:
+        found: Sequence[OperationInfo] = known.get(_OPERATIONS) or ()
+        self._node = found[0].node if found else None
         self.query_one(RowTable).fill(known.get(_OPERATIONS))
+
+    def note(self) -> str:
+        return super().note() if self._node is None else f"of node {self._node} only · {super().note()}"
 
     def command(self) -> str:
         return self.dashboard.shell_command("goqueue-cli", "undo")
