@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from goqueue.api.delayed_changes import DelayedChangesResponse, change_everywhere
 from goqueue.api.delayed_logs import deliveries_of, deliveries_shown, led_delivery
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import (
@@ -310,14 +311,6 @@ class RescheduleManyRequest(DelayedSelectionRequest, kw_only=True):
     shift: Annotated[Shift | None, msgspec.Meta(description="Later by this, or with a minus earlier.")] = None
 
 
-class DelayedChangesResponse(msgspec.Struct):
-    matched: int
-    scanned: int
-    changed: int
-    complete: Annotated[bool, msgspec.Meta(description="Whether all were examined in the time of a request.")]
-    operation: OperationId = None
-
-
 # --- one ---
 
 
@@ -354,11 +347,15 @@ def _deliver_one(delivery: PartitionDelivery, offset: int) -> Work[None]:
 
 
 async def cancel_many(call: ApiCall, body: DelayedSelectionRequest) -> DelayedChangesResponse:
-    return await _record(call, body, "delayed_cancelled", "cancelled", lambda bulk: bulk.cancel)
+    return await change_everywhere(
+        call, body, lambda part: _record(call, part, "delayed_cancelled", "cancelled", lambda bulk: bulk.cancel)
+    )
 
 
 async def deliver_many(call: ApiCall, body: DelayedSelectionRequest) -> DelayedChangesResponse:
-    return await _decide(call, body, lambda delivery, offsets: delivery.deliver_now(offsets), DELAY_FETCH_MESSAGES)
+    return await change_everywhere(
+        call, body, lambda part: _decide(call, part, PartitionDelivery.deliver_now, DELAY_FETCH_MESSAGES)
+    )
 
 
 async def reschedule_many(call: ApiCall, body: RescheduleManyRequest) -> DelayedChangesResponse:
@@ -370,7 +367,13 @@ async def reschedule_many(call: ApiCall, body: RescheduleManyRequest) -> Delayed
         new = partial(_later, round(body.shift * NANOSECONDS), call.runtime.clock.now_ns(), most)
     else:
         raise _not_one("shift")
-    return await _record(call, body, "delayed_rescheduled", "rescheduled", lambda bulk: partial(bulk.reschedule, new))
+    return await change_everywhere(
+        call,
+        body,
+        lambda part: _record(
+            call, part, "delayed_rescheduled", "rescheduled", lambda bulk: partial(bulk.reschedule, new)
+        ),
+    )
 
 
 async def _record(

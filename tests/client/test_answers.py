@@ -10,6 +10,7 @@ import pytest
 from goqueue.api import (
     dead_letters,
     delayed,
+    delayed_changes,
     delivery,
     groups,
     health,
@@ -32,7 +33,7 @@ SENT: dict[type[Answer], type[msgspec.Struct]] = {
     answers.DeadLetter: dead_letters.DeadLetterJson,
     answers.DeadLetterErrors: dead_letters.DeadLetterErrorsResponse,
     answers.DeadLetters: dead_letters.DeadLettersResponse,
-    answers.DelayedChanges: delayed.DelayedChangesResponse,
+    answers.DelayedChanges: delayed_changes.DelayedChangesResponse,
     answers.DelayedMessage: delayed.DelayedMessageJson,
     answers.DelayedMessages: delayed.DelayedListResponse,
     answers.Diagnosis: health.DoctorResponse,
