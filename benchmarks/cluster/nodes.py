@@ -49,8 +49,8 @@ def leader_of_cluster(bench: Bench) -> Iterator[Node]:
     try:
         peers = ", ".join(f"{name}={LOOPBACK}:{free_port()}" for name in NAMES)
         for name in NAMES:
-            servers[name] = _start(name, peers, f"{bench.room()}/{name}")
-        ports = {name: _port_of(server) for name, server in servers.items()}
+            servers[name] = start_node(name, peers, f"{bench.room()}/{name}")
+        ports = {name: port_of(server) for name, server in servers.items()}
         node = Node()
         leader = _create(ports)
         node.port, node._server = ports[leader], servers[leader]
@@ -63,16 +63,16 @@ def leader_of_cluster(bench: Bench) -> Iterator[Node]:
             server.end()
 
 
-def _start(name: str, peers: str, directory: str) -> Server:
+def start_node(name: str, peers: str, directory: str, *flags: str) -> Server:
     Path(directory).mkdir(parents=True)
     secret = Path(directory, "secret")
     secret.write_text(_SECRET)
-    flags = ["--data-dir", f"{directory}/data", "--port", "0", "--cluster-node-id", name, "--cluster-peers", peers]
-    command = [sys.executable, "-m", "goqueue", "serve", *flags, "--cluster-secret-file", str(secret)]
+    own = ["--data-dir", f"{directory}/data", "--port", "0", "--cluster-node-id", name, "--cluster-peers", peers]
+    command = [sys.executable, "-m", "goqueue", "serve", *own, "--cluster-secret-file", str(secret), *flags]
     return Server(command, directory, {"PYTHONPATH": str(ROOT)})
 
 
-def _port_of(server: Server) -> int:
+def port_of(server: Server) -> int:
     server.wait_until(lambda: ADDRESS.search(server.said()) is not None)
     found = ADDRESS.search(server.said())
     assert found is not None

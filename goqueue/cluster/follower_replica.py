@@ -91,6 +91,8 @@ class FollowerReplica:
     """Where the leader's log begins: retention may remove what is below."""
     common_end: int = field(init=False, default=0)
     """All replicas have everything below: compaction stays below."""
+    partition_epoch: int = 0
+    """The record about the partition that this node knew when it asked last; see `joins`."""
     _session: int = field(init=False, default=0)
     _answer: ReplicaDiverged | ReplicaReset | None = field(init=False, default=None)
     """An answer that waits until the log is durable."""
@@ -111,12 +113,22 @@ class FollowerReplica:
         if self.stage is not FollowerStage.CUTTING:
             self.stage = FollowerStage.IDLE
 
+    def joins(self, partition_epoch: int) -> None:
+        """A record has this replica as one that comes: it may have been removed before. The leader has to know its log.
+
+        Called for each such record, since a node may learn of several at once.
+        """
+        self.partition_epoch = partition_epoch
+        if self.stage is FollowerStage.STREAMING or (self.stage is FollowerStage.OPENING and self._answer is None):
+            self._ask()
+
     def _ask(self) -> None:
         self.stage, self._answer = FollowerStage.OPENING, None
         self._session += 1
         index = self.index
         asked = OpenReplica(
-            self.log, self.epoch, self._session, self.broker_epoch, index.end, self._sound_end, index.last_epoch
+            *(self.log, self.epoch, self._session, self.broker_epoch, index.end, self._sound_end, index.last_epoch),
+            self.partition_epoch,
         )
         self.effects.append(AskLeader(asked))
 
@@ -135,7 +147,9 @@ class FollowerReplica:
             self._cut()
 
     def fenced(self, answer: ReplicaFenced) -> None:
-        if answer.leader_epoch == self.epoch and self.stage is FollowerStage.STREAMING:
+        """The leader sends nothing: it has removed what comes next, or has got to know of this replica just now."""
+        is_waiting = self.stage is FollowerStage.OPENING and self._answer is None
+        if answer.leader_epoch == self.epoch and (is_waiting or self.stage is FollowerStage.STREAMING):
             self._ask()
 
     def _expects(self, answer: ReplicaOpened | ReplicaDiverged | ReplicaReset) -> bool:

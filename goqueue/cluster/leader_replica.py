@@ -25,6 +25,7 @@ It appends the epoch frame before anything else. `tick` looks at replicas that l
 a second while `is_uneven`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from goqueue.cluster.epoch_index import EpochIndex, EpochRow
@@ -97,6 +98,8 @@ class FollowerCursor:
     """For how long it has to keep up before it returns."""
     returned_ns: int = -1
     """When it last came back into the ISR."""
+    added_epoch: int = 0
+    """The partition epoch that it must know: a replica that was removed and added again has another log than before."""
 
 
 @dataclass(slots=True)
@@ -127,21 +130,19 @@ class LeaderReplica:
     _asked: IsrChange | None = field(init=False, default=None)
     _asked_ns: int = field(init=False, default=0)
     _attempts: int = field(init=False, default=0)
-    _strangers: dict[str, OpenReplica] = field(init=False, default_factory=dict)
-    """What nodes asked that have a replica by a later record than this node knows."""
     _was_refused: bool = field(init=False, default=False)
     """Whether the last request was refused: the next one waits a while."""
 
     def __post_init__(self) -> None:
         self.epoch = self.state.leader_epoch
         self.high_watermark = self.replicated_end = min(self.high_watermark, self.index.end)
-        self._meet_replicas()
+        self._meet_replicas(self.state.adding)
 
-    def _meet_replicas(self) -> None:
-        others = [node for node in self.state.replicas if node != self.me]
-        self.followers = {node: self.followers.get(node) or FollowerCursor() for node in others}
-        for node in self._strangers.keys() & self.followers.keys():
-            self.open(node, self._strangers.pop(node))
+    def _meet_replicas(self, fresh: Iterable[str]) -> None:
+        """Follow the replicas of the state. The `fresh` ones may have been removed, and lost what they had."""
+        known, me, epoch = self.followers, self.me, self.state.partition_epoch
+        self.followers = {node: known.get(node) or FollowerCursor() for node in self.state.replicas if node != me}
+        self.followers |= {node: FollowerCursor(added_epoch=epoch) for node in fresh if node != me}
 
     # --- the log here ---
 
@@ -191,11 +192,10 @@ class LeaderReplica:
         follower = self.followers.get(node)
         if asked.leader_epoch < self.epoch:
             self.effects.append(Tell(node, ReplicaFenced(self.log, self.epoch)))
-        if asked.leader_epoch != self.epoch or self.has_resigned:
+        if asked.leader_epoch != self.epoch or follower is None or self.has_resigned:
             return
-        if follower is None:
-            self._strangers[node] = asked
-            return
+        if asked.partition_epoch < follower.added_epoch:
+            return  # it asks again when it knows that it was added
         follower.is_open, index = False, self.index
         common = index.common_end(asked.last_epoch)
         if asked.end == index.start and asked.last_epoch == index.epoch_before(index.start):
@@ -225,7 +225,6 @@ class LeaderReplica:
 
     def disconnected(self, node: str) -> None:
         """The connection with the node has ended. What it has confirmed, it has."""
-        self._strangers.pop(node, None)
         follower = self.followers.get(node)
         if follower is not None:
             follower.is_open, follower.steady_since_ns = False, -1
@@ -268,8 +267,13 @@ class LeaderReplica:
 
     def changed(self, state: PartitionState) -> None:
         """The cluster's log has another state of this partition, with the same leader and epoch."""
+        before, known = self.state, self.followers
+        is_next = state.partition_epoch <= before.partition_epoch + 1
+        fresh = [node for node in state.adding if not is_next or node not in before.adding]
         self.state, self._asked, self._was_refused = state, None, False
-        self._meet_replicas()
+        self._meet_replicas(fresh)
+        for node in self.followers.keys() - (known.keys() - set(fresh)):  # they may have asked before
+            self.effects.append(Tell(node, ReplicaFenced(self.log, self.epoch)))
         self._advance()
 
     def refused(self, attempt: int, *, is_final: bool) -> None:

@@ -38,6 +38,8 @@ class OpenReplica(Struct, frozen=True, array_like=True, tag="open"):
     end: int
     durable_end: int
     last_epoch: int
+    partition_epoch: int = 0
+    """The latest record about its partition that it knows, while it is a replica that comes."""
 
 
 class ReplicaOpened(Struct, frozen=True, array_like=True, tag="opened"):

@@ -205,6 +205,16 @@ def damage_repaired(facts: BrokerFacts) -> FindingStream:
         )
 
 
+@finding_rule("warning")
+def move_stalled(facts: BrokerFacts) -> FindingStream:
+    for name, problem in () if facts.cluster is None else facts.cluster.stalled_moves:
+        yield Finding(
+            name,
+            f"the partition is to move to other nodes, and that does not go on: {problem}",
+            "start the node, or cancel the reassignment: `goqueue-admin reassign list`",
+        )
+
+
 @finding_rule("note")
 def leader_away(facts: BrokerFacts) -> FindingStream:
     if facts.cluster is not None and (found := facts.cluster.away):

@@ -26,6 +26,8 @@ CLUSTER_METRICS: Final[tuple[tuple[str, Literal["counter", "gauge"], str, tuple[
     ("unclean_elections", "counter", "Those that may lack committed messages, by the cluster's records.", ()),
     ("damaged_replicas", "gauge", "Replicas of this node that are damaged and not repaired yet.", ()),
     ("repaired_ranges", "counter", "Damaged ranges of this node that were repaired from other replicas.", ()),
+    ("moving_partitions", "gauge", "Partitions whose replicas move to other nodes.", ()),
+    ("move_bytes_left", "gauge", "Bytes that new replicas lack of the partitions that this node leads.", ()),
     ("controller_changes", "counter", "Controllers that this node has come to know.", ()),
     ("authentication_failures", "counter", "Connections between nodes that ended because the secrets differ.", ()),
 )
@@ -59,6 +61,8 @@ class ClusterMetricValues:
     unclean_elections: int = 0
     damaged_replicas: int = 0
     repaired_ranges: int = 0
+    moving_partitions: int = 0
+    move_bytes_left: int = 0
 
 
 def collect_cluster(values: ClusterMetricValues | None) -> Iterator[tuple[str, Samples]]:

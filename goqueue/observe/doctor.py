@@ -135,6 +135,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
             cluster.replica_damaged,
             cluster.damage_repaired,
             cluster.replicas_differ,
+            cluster.move_stalled,
             cluster.leader_away,
             cluster.node_certificate_expiring,
             cluster.node_certificate_not_loaded,

@@ -157,6 +157,8 @@ class ClusterCondition:
     """Logs with sound messages that differ from those of another node, the node, and the first offset."""
     repaired: tuple[tuple[str, int, int], ...] = ()
     """Logs that were, with the number of ranges and their bytes."""
+    stalled_moves: tuple[tuple[str, str], ...] = ()
+    """Partitions whose move does not go on, and why."""
     certificate: NodeCertificate | None = None
     """None without TLS between nodes."""
 

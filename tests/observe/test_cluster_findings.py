@@ -57,6 +57,12 @@ def test_certificate_of_a_node_is_a_finding_before_it_expires_and_when_its_files
     assert findings(certificate=NodeCertificate("n1.pem", -1))["node_certificate_expiring"].severity == "critical"
 
 
+def test_move_that_does_not_go_on_says_why() -> None:
+    found = findings(stalled_moves=(("orders/0", "n4 is not there"),))["move_stalled"]
+    assert (found.subject, found.severity) == ("orders/0", "warning")
+    assert found.sentence.endswith("that does not go on: n4 is not there")
+
+
 def test_partitions_that_need_attention_are_named_in_one_finding_each() -> None:
     many = tuple(f"orders/{number}" for number in range(8))
     found = findings(offline=("orders/0",), under_min_isr=many, under_replicated=many[:2], unclean=many[:1])

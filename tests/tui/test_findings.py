@@ -15,7 +15,7 @@ _TEXT_ONLY = {
     "election_unclean", "leader_away", "partition_offline", "partition_under_min_isr",
     "partition_under_replicated", "replica_lagging", "node_certificate_expiring", "node_certificate_not_loaded",
     "damage_repaired", "node_dead", "node_failed", "node_refused", "record_not_adopted", "replica_damaged",
-    "replicas_differ", "topic_not_followed", "unclean_start", "vote_missing",
+    "replicas_differ", "move_stalled", "topic_not_followed", "unclean_start", "vote_missing",
 }  # fmt: skip
 """Codes about the process, its machine, its cluster and its backups: nothing on a screen would repair them."""
 

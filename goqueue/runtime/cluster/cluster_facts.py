@@ -7,11 +7,13 @@ from typing import Literal
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.membership import NodeStatus
 from goqueue.cluster.partition_health import PartitionHealth, count_needing, count_partitions
+from goqueue.cluster.partitions import PartitionState
 from goqueue.observe.cluster_metrics import ClusterMetricValues
 from goqueue.observe.facts import ClusterCondition
 from goqueue.quantities import format_count
 from goqueue.runtime.cluster.cluster_node import ClusterNode
 from goqueue.runtime.cluster.partition_facts import partition_facts, replica_lags
+from goqueue.runtime.cluster.reassignment_facts import move_bytes_left, stalled_moves
 
 NodeRole = Literal["controller", "voter", "observer"]
 ClusterHealth = Literal["ok", "degraded", "fail"]
@@ -167,6 +169,7 @@ def cluster_condition(
         damaged=member.replicas.repair.problems,
         differing=tuple((one.log, one.node, one.first_offset) for one in replicas.comparison.differences.values()),
         repaired=tuple((log, one.ranges, one.size) for log, one in sorted(member.replicas.repair.by_log.items())),
+        stalled_moves=tuple(stalled_moves(member)),
         certificate=None if (tls := member.settings.tls) is None else tls.facts(),
     )
 
@@ -186,9 +189,15 @@ def _partition_names(member: ClusterNode) -> dict[str, tuple[str, ...]]:
         state = one.state
         if state.unclean_epoch == state.leader_epoch:
             found["unclean"].append(one.name)
-        elif state.leader not in ("", state.replicas[0]) and state.replicas[0] in state.isr:
+        elif state.leader not in ("", state.replicas[0]) and _could_lead(member, state):
             found["away"].append(one.name)
     return {what: tuple(names) for what, names in found.items()}
+
+
+def _could_lead(member: ClusterNode, state: PartitionState) -> bool:
+    """Return whether the preferred leader will get the partition back."""
+    first = state.replicas[0]
+    return first in state.isr and first not in member.log.state.draining and not state.is_moving
 
 
 def has_other_nodes(member: ClusterNode) -> bool:
@@ -222,6 +231,8 @@ def cluster_metrics(member: ClusterNode | None) -> ClusterMetricValues | None:
         unclean_elections=member.log.state.counts["unclean_elections"],
         damaged_replicas=len(member.replicas.repair.problems),
         repaired_ranges=member.replicas.repair.counts.ranges,
+        moving_partitions=sum(one.is_moving for one in member.log.state.partitions.values()),
+        move_bytes_left=move_bytes_left(member),
     )
 
 

@@ -38,7 +38,7 @@ from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, NodeRegistered
 from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
-from goqueue.cluster.reassignment_records import ReassignmentStarted
+from goqueue.cluster.reassignment_records import NodeDraining, ReassignmentEnded, ReassignmentStarted
 from goqueue.cluster.replication_messages import IsrChange
 from goqueue.cluster.shared_logs import InternalTopic
 from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
@@ -49,6 +49,7 @@ from goqueue.limits import (
     CLUSTER_WITNESS_SECONDS,
     GROUP_LOGS,
 )
+from goqueue.quantities import format_count
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
 from goqueue.runtime.cluster.operator_changes import hand_over, remove_node, replace_voter
@@ -166,6 +167,7 @@ class ControllerRunner:
         offset = self._member.log.log.next_offset
         for number, record in enumerate(records):
             controller.state.apply(record, offset + number)
+            _log_move(record)
             if isinstance(record, NodeFenced):
                 self._fenced_at[record.node] = offset + number
                 if record.is_stopping:
@@ -337,3 +339,14 @@ class ControllerRunner:
 
         if records := self.controller.return_leaders(is_settled, CLUSTER_RETURNS_AT_ONCE):
             forget(self.append(records))
+
+
+def _log_move(record: ClusterRecord) -> None:
+    match record:
+        case ReassignmentStarted():
+            number, moves = record.reassignment.number, len(record.reassignment.moves)
+            _log.info("reassignment %d begins: %s", number, format_count(moves, "move"))
+        case ReassignmentEnded():
+            _log.info("reassignment %d is %s", record.number, record.outcome)
+        case NodeDraining():
+            _log.info("node %s is %s", record.node, "drained" if record.is_draining else "not drained any more")

@@ -112,6 +112,9 @@ class LocalReplica:
                 self.partition.commits.give_up(role.undecided())
         elif self._change is None and not self._fits(state):
             self._change = self._owner.run(self._follow_state())
+        elif self.follower is not None and self._owner.me in state.adding:
+            self.follower.joins(state.partition_epoch)
+            self.do_follower_effects()
         self.partition.wake()
 
     def is_leader_of(self, epoch: int) -> bool:
@@ -209,14 +212,14 @@ class LocalReplica:
 
     async def _follow(self, state: PartitionState) -> None:
         index = await self.log.index()
-        if self._differs(state):
+        if self.state is None or self._differs(state):
             return
         owner = self._owner
         self.partition.producers = None
         self.follower = FollowerReplica(
             self.id, state.leader, state.leader_epoch, index, self._noted, owner.broker_epoch, state.unclean_epoch
         )
-        self.follower.sound_end = self.sound_end
+        self.follower.sound_end, self.follower.partition_epoch = self.sound_end, self.state.partition_epoch
         if state.leader in owner.streams:
             self.follower.connected()
             self.do_follower_effects()

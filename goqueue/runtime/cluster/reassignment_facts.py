@@ -1,15 +1,18 @@
 """Facts about reassignments: how far each move is, what is left, and how long that takes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from goqueue.clock import NANOSECONDS
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.peer_messages import ReplicaSizes
 from goqueue.cluster.reassigner import MoveStage, stage_of
 from goqueue.cluster.reassignment_records import Move, Reassignment
 from goqueue.runtime.cluster.cluster_node import ClusterNode
+from goqueue.runtime.cluster.replica_sizes import sizes_of
 
+_STALLED_NS = 60 * NANOSECONDS
 ReassignmentState = Literal["running", "paused", "completed", "cancelled"]
 
 
@@ -92,3 +95,31 @@ def reassignment_facts(
         name = state.names.get(move.log.topic_id, "")
         found.append(MoveFacts(name, move.log.partition, move, stage, partition, total, left, rate))
     return ReassignmentFacts(reassignment, tuple(found))
+
+
+def move_bytes_left(member: ClusterNode) -> int:
+    """Return what new replicas lack of the partitions that this node leads."""
+    partitions = member.log.state.partitions
+    sizes = (sizes_of(member, log) for log, state in partitions.items() if state.adding)
+    return sum(left for size in sizes if size is not None for left, _ in size.left.values())
+
+
+def stalled_moves(member: ClusterNode) -> Iterator[tuple[str, str]]:
+    """Yield partitions whose move does not go on, as far as this node knows, and why."""
+    state, now = member.log.state, member.now()
+    for log, found in state.partitions.items():
+        reassignment = state.reassignment_of(log) if found.adding else None
+        if reassignment is None or reassignment.is_paused:
+            continue
+        name = f"{state.names[log.topic_id]}/{log.partition}"
+        if gone := [node for node in found.adding if node in state.fenced or node not in state.nodes]:
+            yield name, f"{', '.join(gone)} is not there"
+        elif (size := sizes_of(member, log)) is not None:
+            idle = [node for node in size.left if _is_idle(member, log, node, size.left[node][0], now)]
+            if idle and member.wall_clock() - reassignment.started_ns > _STALLED_NS:
+                yield name, f"nothing was sent to {', '.join(idle)} for a minute"
+
+
+def _is_idle(member: ClusterNode, log: PartitionId, node: str, left: int, now: int) -> bool:
+    transfer = member.replicas.catch_up.transfers.get((log, node))
+    return left > 0 and (transfer is None or now - transfer.progress_ns > _STALLED_NS)

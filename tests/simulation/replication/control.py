@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from goqueue.cluster.controller import Controller, Records
-from goqueue.cluster.controller_requests import ControllerRequest, CreateTopic, DeleteTopic, StopNode
+from goqueue.cluster.controller_requests import ControllerRequest, StopNode
 from goqueue.cluster.feature_levels import FEATURE_LEVEL
 from goqueue.cluster.metadata import ClusterState, NodeRegistered
 from goqueue.cluster.partitions import PartitionId
@@ -91,6 +91,10 @@ class ControllingNode(SimulatedNode, ABC):
                 self._record(self.controller.fence(node))
             elif silence < _SESSION_NS / 4:
                 self._record(self.controller.unfence(node))
+        self._record(self._next_moves())
+
+    def _next_moves(self) -> Records:
+        return [] if self.controller is None else self.controller.moves.advance(self.clock())
 
     def _decide(self, source: str, request: ControllerRequest | Registration | Asked) -> None:
         self._control()
@@ -139,7 +143,7 @@ class ControllingNode(SimulatedNode, ABC):
 
     # --- operators ---
 
-    def create_topic(self, request: CreateTopic | DeleteTopic) -> None:
+    def ask(self, request: ControllerRequest) -> None:
         self._ask_controller(request)
 
     def stop(self) -> None:

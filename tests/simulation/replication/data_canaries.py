@@ -6,12 +6,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from goqueue.cluster import controller as controller_module
+from goqueue.cluster import reassigner as reassigner_module
 from goqueue.cluster.controller import Controller, Records
 from goqueue.cluster.elections import restart_replica
 from goqueue.cluster.epoch_index import EpochIndex, EpochRow
 from goqueue.cluster.follower_replica import CutBack, FollowerReplica, FollowerStage
 from goqueue.cluster.leader_replica import LeaderReplica
-from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.replication_messages import IsrChange, OpenReplica
 from tests.simulation.cluster.universe import MS
 from tests.simulation.replication.data_node import DataNode
@@ -132,6 +133,27 @@ def damaged_log_stays_eligible(patch: Any, _: DataUniverse) -> None:
     patch.setattr(controller_module, "restart_replica", restart)
 
 
+def moves_complete_before_the_new_replicas_are_in_sync(patch: Any, _: DataUniverse) -> None:
+    def settle_on(state: PartitionState, nodes: tuple[str, ...], min_isr: int, _: Any) -> PartitionState:
+        following = replace(state, replicas=nodes, adding=(), removing=())
+        return following.next(leader=nodes[0], isr=nodes, min_isr=min_isr)
+
+    patch.setattr(reassigner_module, "obstacle_to_complete", lambda *_: None)
+    patch.setattr(reassigner_module, "settle_on", settle_on)
+
+
+def logs_are_deleted_when_their_move_begins(patch: Any, _: DataUniverse) -> None:
+    def follow_state(self: DataNode, log: PartitionId) -> None:
+        original(self, log)
+        state = self.state.partitions.get(log)
+        if state is not None and self.name in state.removing:
+            self._drop(log)
+            self.logs.pop(log, None)
+
+    original = DataNode._follow_state
+    patch.setattr(DataNode, "_follow_state", follow_state)
+
+
 CANARIES: tuple[Plant, ...] = (
     empty_epochs_are_forgotten,
     logs_are_cut_to_the_high_watermark,
@@ -145,4 +167,6 @@ CANARIES: tuple[Plant, ...] = (
     confirmed_before_it_is_durable,
     leader_does_not_count_its_own_disk,
     damaged_log_stays_eligible,
+    moves_complete_before_the_new_replicas_are_in_sync,
+    logs_are_deleted_when_their_move_begins,
 )

@@ -159,6 +159,9 @@ class DataNode(ControllingNode):
             self._drop(log)
             if state.leader:
                 self._follow(log, state, disk)
+        elif self.name in state.adding:
+            follower.joins(state.partition_epoch)
+            self._work_follower(log)
 
     def _drop(self, log: PartitionId) -> None:
         """End the role here. Clients that wait do not know what becomes of their messages."""
@@ -189,6 +192,7 @@ class DataNode(ControllingNode):
             *(log, state.leader, state.leader_epoch, disk.index, disk.high_watermark),
             broker_epoch=self.broker_epoch,
             unclean_epoch=state.unclean_epoch,
+            partition_epoch=state.partition_epoch,
         )
         if state.leader in self.links:
             core.connected()

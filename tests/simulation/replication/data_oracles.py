@@ -30,7 +30,7 @@ class DataOracles:
         self.deleted: set[int] = set()
         """Topics that some node knows to be deleted."""
         self.states: dict[PartitionId, PartitionState] = {}
-        self.cuts = self.elections = self.acknowledged = self.isr_changes = self.resets = 0
+        self.moves = self.cuts = self.elections = self.acknowledged = self.isr_changes = self.resets = 0
 
     # --- logs ---
 
@@ -107,6 +107,10 @@ class DataOracles:
             self.states[log] = state
             if before is not None:
                 self.isr_changes += before.isr != state.isr
+                self.moves += before.is_moving and not state.is_moving
+                is_next = state.partition_epoch == before.partition_epoch + 1
+                if is_next and before.is_moving and not state.is_moving:
+                    self.require(len(state.isr) >= state.min_isr, f"a move of {log} leaves {state.isr} in sync")
                 for name in set(state.isr) - {*before.isr, *before.elr} - self.universe.lost_nodes:
                     self._require_all(log, name, "enters the ISR")
                 self.require(state.leader_epoch >= before.leader_epoch, f"the leader epoch of {log} falls")

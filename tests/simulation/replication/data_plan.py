@@ -231,7 +231,7 @@ def _agrees(universe: DataUniverse) -> bool:
         log, _ = found
         state = universe.data_nodes[0].state.partitions[log]
         end = len(oracles.committed.get(log, ()))
-        if state.isr != state.replicas or not end:
+        if state.isr != state.replicas or state.is_moving or not end:
             return False
         for name in state.replicas:
             disk = universe.node(name).logs.get(log)

@@ -6,7 +6,12 @@ from typing import Literal, cast
 
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.cluster.controller import ControllerSettings
-from goqueue.cluster.controller_requests import CreateTopic, DeleteTopic
+from goqueue.cluster.controller_requests import (
+    CancelReassignment,
+    CreateTopic,
+    DeleteTopic,
+    StartReassignment,
+)
 from goqueue.cluster.leader_replica import ReplicaSettings
 from goqueue.cluster.partitions import PartitionId
 from tests.simulation.cluster.universe import MS, SECOND, Universe
@@ -79,6 +84,7 @@ class DataUniverse(Universe):
         self.next_joiner_ns = 0
         self.patience_ns = 400 * MS
         """After which time, at the most, a client asks again."""
+        self.moves_partitions = count > 3 and seed % 3 == 0
         self.recreates_topics = self.random.random() < 0.2
         self.clients = [SimulatedClient(self, number) for number in range(PARTITIONS)]
         self._connections = [Connection(self, *pair) for pair in combinations(self.data_nodes, 2)]
@@ -129,10 +135,22 @@ class DataUniverse(Universe):
         node = self.random.choice(self.data_nodes)
         if node.raft is not None and len(node.state.nodes) == len(self.nodes):
             if TOPIC not in node.state.topics:
-                node.create_topic(CreateTopic(TOPIC, PARTITIONS, TopicSettings()))
+                node.ask(CreateTopic(TOPIC, PARTITIONS, TopicSettings()))
             elif self.recreates_topics and not self.is_quiet and self.random.random() < 0.05:
-                node.create_topic(DeleteTopic(TOPIC))
+                node.ask(DeleteTopic(TOPIC))
+            elif self.moves_partitions and not self.is_quiet:
+                self._move(node)
         self.at(self.now + 200 * MS, self._operate)
+
+    def _move(self, node: DataNode) -> None:
+        """Move a partition to other nodes; sometimes cancel that."""
+        random, topic = self.random, node.state.topics[TOPIC]
+        target = tuple(random.sample([one.name for one in self.data_nodes], random.choice((2, 3, 3, 4))))
+        if random.random() < 0.3:
+            log = PartitionId(topic.created_ns, random.randrange(PARTITIONS))
+            node.ask(StartReassignment(((log, target),)))
+        elif node.state.reassignments and random.random() < 0.1:
+            node.ask(CancelReassignment(max(node.state.reassignments)))
 
     def break_connections(self) -> None:
         """Reset some of them."""

@@ -233,7 +233,7 @@ def test_topic_that_is_created_again_has_nothing_of_the_deleted_one() -> None:
     before, away = story.log, story.followers[0]
     away.crash()
     story.run(3 * SECOND)
-    story.leader.create_topic(DeleteTopic(TOPIC))
+    story.leader.ask(DeleteTopic(TOPIC))
     story.run(3 * SECOND)
     assert before in away.logs
     story.start(away)

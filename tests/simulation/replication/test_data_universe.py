@@ -34,6 +34,7 @@ def test_every_property_holds_through_random_lives_of_replicas(first: int) -> No
     assert sum(one.elections for one in oracles) > 3 * GROUP
     assert sum(one.isr_changes for one in oracles) > GROUP
     assert any(one.cuts for one in oracles), "logs diverge in some of them"
+    assert sum(one.moves for one in oracles) > GROUP // 10
     assert any(one.resets for one in oracles), "in some of them a log falls behind the start of its leader's"
 
 
