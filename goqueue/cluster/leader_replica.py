@@ -51,7 +51,8 @@ class ReplicaSettings:
     """When replicas leave the ISR and return."""
 
     lag_ns: int = _SECOND
-    """A replica whose oldest unconfirmed record waits for longer leaves the ISR."""
+    """A replica whose oldest unconfirmed record waits for longer leaves the ISR; after half of it where all others in
+    sync have the record."""
     steady_ns: int = _SECOND
     """A replica that has kept up for so long returns; twice as long each time that it soon lags again."""
     steady_ns_max: int = 60 * _SECOND
@@ -330,8 +331,16 @@ class LeaderReplica:
 
     def _lags(self, node: str, now_ns: int) -> bool:
         follower = self.followers[node]
-        is_late = follower.match < self.index.end and now_ns - follower.seen_ns >= self.settings.lag_ns
-        return is_late or self._is_damaged(follower)
+        late_ns = now_ns - follower.seen_ns if follower.match < self.index.end else 0
+        is_late = late_ns >= self.settings.lag_ns
+        is_late_alone = late_ns >= self.settings.lag_ns // 2 and self._holds_up_others(node)
+        return is_late or is_late_alone or self._is_damaged(follower)
+
+    def _holds_up_others(self, node: str) -> bool:
+        """Return whether all others in sync have what this follower lacks, and are enough without it."""
+        wanted, isr = self.followers[node].seen_end, self.state.isr
+        others = [self.followers[one].match for one in isr if one not in (self.me, node)]
+        return len(isr) > self.state.min_isr and min([self.index.durable_end, *others]) >= wanted
 
     def _belongs(self, node: str, now_ns: int) -> bool:
         """Return whether a replica should be in sync."""

@@ -97,7 +97,8 @@ class ClusterConfig:
     replica_lag: float = setting(
         limits.CLUSTER_REPLICA_LAG_SECONDS,
         DURATION,
-        "How long a replica may make no progress while it lags, before it is not in sync any more.",
+        "How long a replica may make no progress while it lags, before it is not in sync any more; half as long where"
+        " all others in sync have what it lacks.",
         (0.1, 60),
     )
     catch_up_rate: int = setting(

@@ -297,3 +297,40 @@ def test_no_replica_returns_while_a_delayed_log_is_not_led() -> None:
     (one, _), _ = both(("n1",))
     leader_of(one).delayed, leader_of(one).has_unled_delayed = None, True
     assert run(leader_of(one), 0, 5 * SECOND) == []
+
+
+def test_replica_that_alone_holds_up_the_others_leaves_after_half_the_lag() -> None:
+    one, two, _three = cluster()
+    core = leader_of(one)
+    core.tick(0)
+    one.publish("a")
+    one.sync()
+    exchange(one, two)
+
+    assert run(core, TICK, SECOND // 2) == []
+    (request,) = run(core, SECOND // 2, SECOND)
+    assert [node for node, _ in request.isr] == ["n1", "n2"]
+
+
+def test_replicas_that_are_late_together_have_the_whole_lag() -> None:
+    one, _two, _three = cluster()
+    core = leader_of(one)
+    core.tick(0)
+    one.publish("a")
+    one.sync()
+
+    assert run(core, TICK, SECOND + TICK) == []
+    assert len(run(core, SECOND + TICK, SECOND + 2 * TICK)) == 1
+
+
+def test_replica_without_which_too_few_are_in_sync_has_the_whole_lag() -> None:
+    one, two, _three = cluster()
+    core = leader_of(one)
+    core.changed(state("n1", 1, min_isr=3, version=2))
+    core.tick(0)
+    one.publish("a")
+    one.sync()
+    exchange(one, two)
+
+    assert run(core, TICK, SECOND + TICK) == []
+    assert len(run(core, SECOND + TICK, SECOND + 2 * TICK)) == 1
