@@ -2,14 +2,19 @@
 
 import fcntl
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from goqueue.spark import session as sessions
 from goqueue.spark.launch import jvm
 from goqueue.spark.session import Cluster, session
+from tests.spark import forked_pythons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,8 +22,14 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",  # to compile a query takes longer than to interpret it for a few rows
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.python.daemon.module": "tests.spark.loaded_daemon",
 }
+ROOT = Path(__file__).resolve().parents[2]
+SERVE_FORKS = """
+import sys
+from tests.spark import forked_pythons, loaded_daemon
+loaded_daemon.load()
+forked_pythons.serve(int(sys.argv[1]))
+"""
 
 
 @contextmanager
@@ -36,7 +47,11 @@ def shared_session(place: Path) -> "Iterator[SparkSession]":
             with _attached(*json.loads(address.read_text())) as spark:
                 yield spark
             return
-        with session(Cluster("local[2]", conf=SETTINGS), name="tests", is_brief=True, memory="1g") as spark:
+        conf = {**SETTINGS, "spark.python.daemon.module": forked_pythons.__name__}
+        with (
+            _forked_pythons(place),
+            session(Cluster("local[2]", conf=conf), name="tests", is_brief=True, memory="1g") as spark,
+        ):
             context: Any = spark.sparkContext
             parameters = context._gateway.gateway_parameters
             address.write_text(json.dumps([parameters.port, parameters.auth_token]))
@@ -45,6 +60,29 @@ def shared_session(place: Path) -> "Iterator[SparkSession]":
             fcntl.flock(start, fcntl.LOCK_EX)
             address.unlink()
             fcntl.flock(users, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _forked_pythons(place: Path) -> Iterator[None]:
+    """Have the JVM of this process start Pythons that are forked from one."""
+    address, python = place / "forks", place / "forked-python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {forked_pythons.__file__} "$@"\n')
+    python.chmod(0o755)
+
+    def environment(spark_home: str, java_home: str, *, is_local: bool) -> dict[str, str]:
+        chosen = {"PYSPARK_DRIVER_PYTHON": str(python), forked_pythons.ADDRESS: str(address)}
+        return {**jvm.environment(spark_home, java_home, is_local=is_local), **chosen}
+
+    with forked_pythons.listening(str(address)) as listening, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "environment", environment)
+        server = subprocess.Popen(
+            [sys.executable, "-c", SERVE_FORKS, str(listening.fileno())],
+            stdin=subprocess.PIPE,
+            env=jvm.environment("", "", is_local=True),
+            pass_fds=[listening.fileno()],
+        )
+        with server:  # which ends with its input
+            yield
 
 
 @contextmanager

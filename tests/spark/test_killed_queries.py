@@ -1,5 +1,6 @@
 """Streams between topics whose process is killed on the way, and whose tasks fail at their first attempt."""
 
+import json
 import os
 import select
 import subprocess
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goqueue.client import Client
-from tests.spark import test_sink, test_transactional_sink
+from tests.spark import loaded_daemon, test_sink, test_transactional_sink
 from tests.spark.programs import relatives
+from tests.spark.shared_jvm import SETTINGS
 from tests.spark.test_sink import fill, url, values
 
 if TYPE_CHECKING:
@@ -21,11 +23,12 @@ __all__ = ["url"]
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIES = """
-import sys
+import json, sys
 from pyspark import TaskContext
 from goqueue.spark.session import Cluster, session
 
-url, checkpoint = sys.argv[1:]
+url, checkpoint, settings = sys.argv[1:]
+conf = {**json.loads(settings), "spark.sql.execution.arrow.maxRecordsPerBatch": "100"}
 
 def fails_at_first(batches):
     for number, batch in enumerate(batches):
@@ -40,7 +43,7 @@ def copy(topic, **options):
     out = rows.writeStream.format("goqueue").options(**{"goqueue.url": url, "topic": topic}, **options)
     return out.option("checkpointLocation", f"{checkpoint}/{topic}").start()
 
-with session(Cluster("local[2,3]", conf={"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}), name="copy") as spark:
+with session(Cluster("local[2,3]", conf=conf), name="copy", is_brief=True) as spark:
     copy("copy", transactional_id="copies")
     copy("other").awaitTermination()
 """
@@ -55,8 +58,9 @@ def test_killed_queries_leave_no_process_and_continue_with_each_message_once(
         client.create_topic("other", 2)
     fill(url, 0, 5000, 5000)
     seen = set[int]()
+    settings = {**SETTINGS, "spark.python.daemon.module": loaded_daemon.__name__}
     process = subprocess.Popen(
-        [sys.executable, "-c", COPIES, url, str(tmp_path)],
+        [sys.executable, "-c", COPIES, url, str(tmp_path), json.dumps(settings)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "KILLED": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
