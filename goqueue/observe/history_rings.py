@@ -33,6 +33,7 @@ STEP = HISTORY_RINGS[0][0]
 _HEADER_BYTES = 4 * KIB
 FILE_BYTES = _HEADER_BYTES + ROW_BYTES * sum(length for _, length in HISTORY_RINGS)
 _LAYOUT = {"series": list(SERIES), "rings": [list(one) for one in HISTORY_RINGS], "row_bytes": ROW_BYTES}
+_BLANK_ROW = bytes(ROW_BYTES)
 _RECENT_STEPS = 2
 """The newest row is the end of the history unless it is older than this: its successor is still being gathered."""
 
@@ -90,11 +91,13 @@ class _Ring:
         damaged = 0
         for index in range(self.length):
             record = content[index * ROW_BYTES : (index + 1) * ROW_BYTES]
+            if record == _BLANK_ROW[: len(record)]:
+                continue
             row = whole_row(record)
             if row is not None and span_of(row)[0] % self.length == index:
                 if span_of(row)[0] <= now_slot:  # else the clock was ahead when it was written
                     self._rows[index] = row
-            elif any(record):
+            else:
                 damaged += 1
         return damaged
 
