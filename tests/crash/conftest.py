@@ -36,7 +36,7 @@ def sample(request: pytest.FixtureRequest, seed: str) -> Sample:
     """Return a choice of one case in `share` from a random first one on, or of all cases for 100 kills or more."""
     takes_all = int(request.config.getoption("--kills")) >= THOROUGH_KILLS
 
-    def chosen(cases: Iterable[Any], share: int = 3) -> Iterator[Any]:
+    def chosen(cases: Iterable[Any], share: int = 6) -> Iterator[Any]:
         return islice(cases, 0 if takes_all else Random(seed).randrange(share), None, 1 if takes_all else share)
 
     return chosen

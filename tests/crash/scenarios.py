@@ -138,7 +138,7 @@ def live(
 
 
 def crashes(
-    scenario: Scenario, sample: Sample, share: int = 3, *, flush: FlushMode = "always", copies: bool = False
+    scenario: Scenario, sample: Sample, share: int = 6, *, flush: FlushMode = "always", copies: bool = False
 ) -> Iterator[tuple[str, FaultyDisk, Ledger]]:
     """A sample of the ways to die: how, the disk then, and what was promised."""
     disk = FaultyDisk(SEED)

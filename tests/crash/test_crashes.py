@@ -21,7 +21,7 @@ KEEPS: list[Keep] = ["everything", "synced", "some"]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize(("copies", "share"), [(False, 3), (True, 10)], ids=["one copy", "two copies"])
+@pytest.mark.parametrize(("copies", "share"), [(False, 6), (True, 20)], ids=["one copy", "two copies"])
 def test_every_answer_holds_after_a_crash_at_any_operation(
     scenario: Scenario, copies: bool, share: int, sample: Sample
 ) -> None:
@@ -40,7 +40,7 @@ def test_every_answer_holds_after_a_crash_at_any_operation(
 def test_recovery_can_be_interrupted_at_any_operation(scenario: Scenario, sample: Sample) -> None:
     # A crash of each crash: those between are like their neighbors, and the next one loses something else.
     checker = Checker()
-    for keep, (way, ended, ledger) in zip(cycle(KEEPS), crashes(scenario, sample, 12), strict=False):
+    for keep, (way, ended, ledger) in zip(cycle(KEEPS), crashes(scenario, sample, 24), strict=False):
         left, operation, finished = ended.crash(keep), 0, False
         while not finished:
             operation += 1

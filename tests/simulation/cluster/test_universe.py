@@ -10,7 +10,7 @@ from tests.simulation.cluster.oracles import Violated
 from tests.simulation.cluster.plan import live
 from tests.simulation.cluster.universe import Universe
 
-SEEDS = 600
+SEEDS = 300
 GROUP = 100
 CANARY_SEEDS = 1000
 

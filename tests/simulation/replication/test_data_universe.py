@@ -11,7 +11,7 @@ from tests.simulation.replication.data_canaries import CANARIES, Plant
 from tests.simulation.replication.data_plan import live
 from tests.simulation.replication.data_universe import DataUniverse
 
-SEEDS = 500
+SEEDS = 300
 GROUP = 100
 CANARY_SEEDS = 1000
 
