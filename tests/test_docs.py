@@ -145,12 +145,18 @@ def _run(command: list[str], directory: Path, environment: dict[str, str]) -> "s
     [("run", "--data-dir {}/data --port 0", "stopped cleanly"), ("demo", "--port 0", "the demo has ended")],
 )
 def test_make_starts_the_broker(tmp_path: Path, target: str, arguments: str, end: str) -> None:
+    """In a directory with the environment of this process: another one would take a minute and the network."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    (tmp_path / ".venv" / "runtime").touch()
     process = subprocess.Popen(
         ["make", "-s", target, f"ARGS={arguments.format(tmp_path)}"],
-        cwd=ROOT,
+        cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
-        env=_environment(),
+        env=_environment() | {"PYTHONPATH": str(ROOT)},
         start_new_session=True,
     )
     assert process.stderr is not None
