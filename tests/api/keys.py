@@ -48,7 +48,7 @@ def secured(path: Path, **settings: str) -> Iterator[SecuredBroker]:
 
 def eventually(holds: Callable[[], bool]) -> None:
     """Ask until something is true."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline, "it has not become true"
         threading.Event().wait(0.02)

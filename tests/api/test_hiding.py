@@ -73,7 +73,7 @@ def test_receipts_of_a_foreign_group_are_refused(broker: SecuredBroker) -> None:
     key = broker.new_key("other", rules=[{"kind": "group", "pattern": "own", "actions": ["read"]}])
     broker.do("POST", "/topics/orders/messages", {"messages": [{"value": "x"}]})
     member = broker.do("POST", "/groups/billing/join", {"topics": ["orders"]})["member_id"]
-    polled = broker.do("GET", f"/groups/billing/poll?member_id={member}&timeout=5s")
+    polled = broker.do("GET", f"/groups/billing/poll?member_id={member}&timeout=30s")
     handle = {"receipt_handle": polled["messages"][0]["receipt_handle"]}
     for verb in ("ack", "nack", "reject"):
         assert broker.ask("POST", f"/messages/{verb}", handle, key=key).code == "group_not_found"

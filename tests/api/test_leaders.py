@@ -156,7 +156,7 @@ def test_waiting_read_is_answered_when_the_leadership_moves(node: LocalBroker, o
     partition.watch = noted  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(fetch, node.url, 0, f"wait=25s&order={order}")
-        assert is_waiting.wait(10)
+        assert is_waiting.wait(60)
         led(node, 0, "n2")
         node.daemon.runtime.turn.loop.call_soon_threadsafe(partition.wake)
         answer = waiting.result()
@@ -206,7 +206,7 @@ def test_follower_appends_nothing_of_its_own(node: LocalBroker) -> None:
 
     done = threading.Event()
     node.daemon.runtime.turn.loop.call_soon_threadsafe(append)
-    assert done.wait(10)
+    assert done.wait(60)
     assert [one.code for one in refused] == ["not_leader"]
     assert partition.log_end == 2
 

@@ -63,7 +63,7 @@ def fill(broker: SecuredBroker, key: str) -> dict[str, str]:
     message = {"value": SECRET, "key": SECRET}
     do("POST", "/topics/orders/messages", {"messages": [message, message, {**message, "delay": "1h"}]})
     member = do("POST", "/groups/orders/join", {"client_id": "b", "topics": ["orders"]})["member_id"]
-    polled = do("GET", f"/groups/orders/poll?member_id={member}&timeout=5s&max_messages=2")["messages"]
+    polled = do("GET", f"/groups/orders/poll?member_id={member}&timeout=30s&max_messages=2")["messages"]
     do("POST", "/messages/reject", {"receipt_handle": polled[0]["receipt_handle"], "reason": SECRET})
     producer = do("POST", "/producers/init", {"transactional_id": "orders"})
     whose = {"producer_id": producer["producer_id"], "epoch": 0, "transactional_id": "orders"}

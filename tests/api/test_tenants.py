@@ -72,7 +72,7 @@ def _check_that_waiting_polls_end(broker: SecuredBroker, key: str) -> None:
     with running(broker.url, "consume", "orders", "--follow", "--api-key", key) as waiting:
         eventually(lambda: len(broker.local.daemon.service.context.gate._waiting) > 0)  # type: ignore[union-attr]
         broker.do("POST", "/admin/tenants/a/suspend", {"reason": "unpaid"})
-        assert waiting.wait(20) == 4
+        assert waiting.wait(60) == 4
     with Client(broker.url, api_key=key) as client:
         assert client.topics() == ["failed", "orders"]
         with pytest.raises(TenantSuspended, match="tenant 'a' is suspended: unpaid"):

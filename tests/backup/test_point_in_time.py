@@ -42,7 +42,7 @@ def ack(member: Member, count: int) -> list[str]:
     found: list[str] = []
     while len(found) < count:
         left = count - len(found)
-        polled = member.ask("GET", f"/poll?member_id={member.id}&max_messages={left}&timeout=5s").json["messages"]
+        polled = member.ask("GET", f"/poll?member_id={member.id}&max_messages={left}&timeout=30s").json["messages"]
         assert polled, f"{count} messages were expected, and {found} came"
         assert ask(member.url, "POST", "/messages/ack", {"receipt_handles": receipts(polled)}).status == 200
         found += of_poll(polled)

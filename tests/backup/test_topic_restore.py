@@ -135,7 +135,7 @@ def test_topic_is_restored_into_a_running_broker_under_another_name(tmp_path: Pa
         eventually(lambda: [one["value"] for one in read(running.url, "before", 1)] == ["soon"])
         publish(running.url, "before", "goes on", partition=0)
         member = Member(running.url, "readers", topics=["before"]).join()
-        polled = member.ask("GET", f"/poll?member_id={member.id}&max_messages=9&timeout=5s").json["messages"]
+        polled = member.ask("GET", f"/poll?member_id={member.id}&max_messages=9&timeout=30s").json["messages"]
         assert {one["value"] for one in polled} >= {"a", "b"}
         assert not (tmp_path / "data" / "restoring").exists()
         cut = (*words, "--until", "2001-01-01T00:00:00Z")

@@ -19,7 +19,7 @@ from tests.chaos.workload import Surroundings, Workload
 from tests.chaos.workloads import WORKLOADS
 
 SETTINGS = ("--storage-segment-bytes", "64KiB", "--storage-scrub-interval", "1s", "--storage-scrub-rate", "100MiB")
-RECOVERY_SECONDS = 30.0
+RECOVERY_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1
 
 

@@ -1,4 +1,7 @@
-"""Nodes of a cluster in one process: real disks, connections and timers, with short times."""
+"""Nodes of a cluster in one process: real disks, connections and timers.
+
+Their times are short, but longer than a busy machine lets this process wait.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +24,7 @@ from tests.cluster.processes import free_ports
 
 NAMES = ("n1", "n2", "n3")
 _MS = NANOSECONDS // 1000
-_WAIT_SECONDS = 30
+_WAIT_SECONDS = 60
 
 
 class RunningNode:
@@ -67,7 +70,9 @@ class RunningNode:
 class RunningCluster:
     """Nodes below one directory."""
 
-    def __init__(self, directory: Path, *names: str, session_ms: int = 500, feature_level: int = FEATURE_LEVEL) -> None:
+    def __init__(
+        self, directory: Path, *names: str, session_ms: int = 2_000, feature_level: int = FEATURE_LEVEL
+    ) -> None:
         self._directory = directory
         ports = dict(zip(names, free_ports(len(names)), strict=True))
         peers = {name: ("127.0.0.1", port) for name, port in ports.items()}
@@ -77,7 +82,7 @@ class RunningCluster:
                 directory / name,
                 ClusterSettings(
                     name, peers, peers[name], b"a secret for tests", None, f"http://{name}", 0.5, membership,
-                    RaftSettings(200 * _MS, 20 * _MS),
+                    RaftSettings(500 * _MS, 50 * _MS),
                     session_ns=session_ms * _MS, feature_level=feature_level,
                 ),
             )
@@ -108,6 +113,7 @@ class RunningCluster:
         await self.start()
         for node in self.nodes.values():
             await wait(node, lambda node=node: node.member.log.state.feature_level > 0)  # type: ignore[misc]
+        await self.agree(lambda _: any(node.member.office.controller is not None for node in self.nodes.values()))
 
     async def end(self) -> None:
         for node in self.nodes.values():

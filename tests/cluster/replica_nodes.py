@@ -34,7 +34,7 @@ NODES = ("n1", "n2", "n3")
 LOG = PartitionId(1, 0)
 TOPIC = "orders"
 SECRET = b"the secret of a test"
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 
 
 class ReplicaNode:

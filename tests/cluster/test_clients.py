@@ -10,7 +10,7 @@ from goqueue.client.cluster_metadata import PartitionLeader
 from tests.cli.programs import cli
 from tests.cluster.processes import NAMES, ServedCluster, cluster
 
-PAUSE_SECONDS_MAX = 10
+PAUSE_SECONDS_MAX = 30
 """Far more than a change of leaders takes, for a machine that is busy with other tests."""
 
 

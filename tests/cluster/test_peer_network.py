@@ -10,7 +10,7 @@ from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 
 SECRET = b"the secret of a test"
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 
 
 def test_problem_of_an_address_is_over_once_nothing_listens_there() -> None:

@@ -18,7 +18,7 @@ from goqueue.runtime.cluster.peer_network import PeerHandlers, PeerNetwork
 from goqueue.runtime.cluster.peer_tls import PeerTls, PeerTlsFiles
 from tests.cluster.processes import NAMES, SECRET, ServedCluster, cluster, free_ports
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 
 
 @pytest.fixture

@@ -111,5 +111,5 @@ def work(broker: Broker) -> None:
     create(broker.url, "a.orders")
     publish(broker.url, "a.orders", *("x" * number for number in range(PUBLISHED)))
     joined = ask(broker.url, "POST", "/groups/billing/join", {"client_id": "c", "topics": ["orders"]}, TEAM).json
-    path = f"/groups/billing/poll?member_id={joined['member_id']}&timeout=5s&max_messages={POLLED}"
+    path = f"/groups/billing/poll?member_id={joined['member_id']}&timeout=30s&max_messages={POLLED}"
     assert len(ask(broker.url, "GET", path, headers=TEAM).json["messages"]) == POLLED
