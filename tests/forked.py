@@ -31,10 +31,11 @@ _forkserver.set_forkserver_preload(["tests.forked", *LOADED])
 def can_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Return whether a command is a module of ours, under the interpreter settings of this process."""
     is_ours = tuple(command[:2]) == (sys.executable, "-m") and command[2].partition(".")[0] in OURS
-    return is_ours and _interpreter(environment) == _interpreter(os.environ)
+    return is_ours and of_interpreter(environment) == of_interpreter(os.environ)
 
 
-def _interpreter(environment: Mapping[str, str]) -> dict[str, str]:
+def of_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without which a command is not forked."""
     return {name: text for name, text in environment.items() if name.startswith(INTERPRETER)} | {"PYTHONUTF8": "1"}
 
 

@@ -1,5 +1,6 @@
 """The daemon as operators meet it: what keeps it from starting, how it ends, and what is there afterwards."""
 
+import os
 import socket
 import sys
 from contextlib import closing
@@ -13,14 +14,14 @@ import pytest
 from goqueue.errors import DataDirectoryInUse
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, create, publish, read
-from tests.forked import run
+from tests.forked import of_interpreter, run
 from tests.processes import ROOT, Served
 
 
 def refused(*words: str, cwd: Path = ROOT) -> str:
     """The first line of what it says instead of starting."""
     command = [sys.executable, "-m", "goqueue", "serve", *words]
-    done = run(command, cwd=cwd, env={"PATH": "/usr/bin:/bin"}, text=True)
+    done = run(command, cwd=cwd, env=of_interpreter(os.environ) | {"PATH": "/usr/bin:/bin"}, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     lines: list[str] = done.stderr.splitlines()
     first, *others = lines
