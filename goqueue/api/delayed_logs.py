@@ -49,6 +49,11 @@ async def begun_delayed_log(call: ApiCall, partition: Partition) -> Partition:
     return delayed_log(call, partition)
 
 
+def transaction_log(call: ApiCall, partition: Partition, *, is_delayed: bool) -> Partition:
+    """Return the log for a batch of a transaction. In a cluster the leader of the partition finds its delayed log."""
+    return delayed_log(call, partition) if is_delayed and partition.leadership is None else partition
+
+
 # --- ask and change ---
 
 

@@ -10,7 +10,7 @@ import msgspec
 from crc32c import crc32c
 
 from goqueue.api.access import UNRESTRICTED
-from goqueue.api.delayed_logs import begin_delayed_log, begun_delayed_log, delayed_log
+from goqueue.api.delayed_logs import begin_delayed_log, begun_delayed_log, delayed_log, transaction_log
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Epoch, ProducerId, TransactionalId
 from goqueue.api.http.error_responses import ErrorJson, error_json
@@ -266,12 +266,12 @@ async def _append_in_transaction(
         count = len(topic.partitions)
         targets, positions, batches = _placed(topic, encoded)
         await _enlist(call, transaction, [LogRef(topic.name, one.number, delayed) for one, delayed in batches])
-        chosen = {(one, delayed): delayed_log(call, one) if delayed else one for one, delayed in batches}
+        chosen = {target: transaction_log(call, target[0], is_delayed=target[1]) for target in batches}
         for partition in chosen.values():
             await call.runtime.load_producers(partition)
     offer = call.runtime.transaction_runner.offer  # which has nothing to wait for any more
     pending: dict[_Target, _Pending] = {
-        target: await offer(transaction, chosen[target], frames, name=call.query.transactional_id)
+        target: await offer(transaction, chosen[target], frames, name=call.query.transactional_id, is_delayed=target[1])
         for target, frames in batches.items()
     }
     return targets, positions, pending
@@ -415,13 +415,15 @@ async def _append_section(
         content, walked = memoryview(bytearray(content)), None
     try:
         partition, bytes_max = topic.partition(number), topic.settings.max_message_bytes
-        if is_delayed:
+        if is_delayed and transaction is None:
             partition = await begun_delayed_log(call, partition)
+        elif is_delayed:
+            partition = transaction_log(call, partition, is_delayed=True)
         if topic.validation:
             await call.app.payload_checks.check_section(topic, partition, content)
         if transaction is not None:
-            runner, name = call.runtime.transaction_runner, call.query.transactional_id
-            return await runner.publish(transaction, partition, content, bytes_max, routing, name)
+            sent = transaction, partition, content, bytes_max, routing, call.query.transactional_id
+            return await call.runtime.transaction_runner.publish(*sent, is_delayed=is_delayed)
         return await call.runtime.publish(partition, content, bytes_max, routing, _LEVELS[call.query.acks], walked)
     except GoQueueError as error:
         return error.without_tracebacks()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from goqueue.api.delayed_logs import delayed_log
+from goqueue.api.delayed_logs import transaction_log
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import (
     Epoch,
@@ -307,11 +307,11 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
         partition = content.partition or await _placed(call, topic, content, body)
         log_ref = LogRef(topic.name, partition.number, is_delayed)
         await call.runtime.decide(coordinator.enlist(whose, [log_ref], name=body.transactional_id))
-        chosen = delayed_log(call, partition) if is_delayed else partition  # its name may be that of another one now
+        chosen = transaction_log(call, partition, is_delayed=is_delayed)  # its name may be that of another one now
         await call.runtime.load_producers(chosen)
     placement: Placement = await (
         await call.runtime.transaction_runner.offer(
-            whose, chosen, [content.frame], body.sequence, body.transactional_id
+            whose, chosen, [content.frame], body.sequence, body.transactional_id, is_delayed=is_delayed
         )
     )
     return TransactionPublishResponse(partition.number, placement.first_offset, placement.duplicate, is_delayed)
@@ -325,7 +325,7 @@ async def _check(call: ApiCall, topic: Topic, content: EncodedMessage, body: Tra
         if body.sequence is None:
             raise
         partition = content.partition or await _placed(call, topic, content, body)
-        chosen = partition if content.due_ns is None else delayed_log(call, partition)
+        chosen = transaction_log(call, partition, is_delayed=content.due_ns is not None)
         mark = ProducerMark(body.producer_id, body.epoch, body.sequence, 1)
         if not await call.app.payload_checks.was_accepted(chosen, mark):
             raise

@@ -178,18 +178,22 @@ class TransactionRunner:
         message_bytes_max: int,
         routing: Routing | None = None,
         name: str | None = None,
+        *,
+        is_delayed: bool = False,
     ) -> Deferred[Placement]:
-        """Publish a batch to a partition that the transaction has enlisted."""
+        """Publish a batch to a partition that the transaction has enlisted. In a cluster, `is_delayed` says that its
+        delayed log is meant.
+        """
         shard = self._transactions.of_transaction(whose, name)
         if partition.leadership is None or self.remote is None:
             check = partial(self._check_mark, whose, name)
             return await self.store(partition, content, message_bytes_max, check, routing)
-        now_ns = self._shell.clock.now_ns() if partition.is_delayed else None
+        now_ns = self._shell.clock.now_ns() if is_delayed else None
         _, mark = await self._shell.admitted(bytearray(content), message_bytes_max, now_ns, is_transactional=True)
         assert mark is not None, "admission refuses a transactional batch without a mark"
         shard.check_mark(whose, mark)
         partitions = 0 if routing is None else routing.partitions
-        batch = StoreBatch(whose, bytes(content), partition.is_delayed, partitions)
+        batch = StoreBatch(whose, bytes(content), is_delayed, partitions)
         return self.remote.store(partition, shard, batch)
 
     async def offer(
@@ -199,6 +203,8 @@ class TransactionRunner:
         frames: list[bytes],
         sequence: int | None = None,
         name: str | None = None,
+        *,
+        is_delayed: bool = False,
     ) -> Deferred[Placement]:
         """Publish valid frames without a mark; they get one with this or the next sequence."""
         content, shard = bytearray(b"".join(frames)), self._transactions.of_transaction(whose, name)
@@ -207,7 +213,7 @@ class TransactionRunner:
                 partition, content, whose, sequence, lambda _: self._check_ongoing(whose, name)
             )
         shard.ongoing(whose)
-        batch = StoreBatch(whose, bytes(content), partition.is_delayed, is_marked=False, sequence=sequence)
+        batch = StoreBatch(whose, bytes(content), is_delayed, is_marked=False, sequence=sequence)
         return self.remote.store(partition, shard, batch)
 
     def _check_mark(self, whose: TransactionId, name: str | None, mark: ProducerMark) -> None:

@@ -85,6 +85,8 @@ class PublishPort:
         if leadership is not None and not leadership.knows_end:
             raise leadership.refusal()
         partition = self._find(log)
+        if (leadership := partition.leadership) is not None and not leadership.knows_end:
+            raise leadership.refusal()
         partition.log.refuse_unless_open()
         if partition.open.held is not None:
             yield from find_open(partition)

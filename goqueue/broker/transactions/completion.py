@@ -140,7 +140,7 @@ class TransactionCompleter:
         names: dict[LogRef, list[str]] = {}
         for record in records:
             for enlisted in record.partitions:
-                if self._coordinator.lookup.partition(enlisted) is not None:
+                if self._coordinator.lookup.is_there(enlisted):
                     names.setdefault(enlisted.log_ref, []).append(record.id)
         failures: dict[str, GoQueueError] = {}
         written: list[_PendingWrite] = []

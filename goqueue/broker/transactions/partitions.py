@@ -68,7 +68,18 @@ class PartitionLookup:
 
     def find(self, log_ref: LogRef) -> tuple[Partition, int]:
         topic = self._logs.publishable_topic(log_ref.topic)
+        partition = topic.partition(log_ref.partition)
+        if partition.leadership is not None:  # its leader finds the delayed log
+            return partition, topic.created_ns
         return self._logs.log(log_ref), topic.created_ns
+
+    def is_there(self, enlisted: EnlistedLog) -> bool:
+        """Return whether an enlisted log is there, on this node or on others."""
+        log_ref = enlisted.log_ref
+        topic = self._logs.topics.get(log_ref.topic)
+        if topic is None or topic.created_ns != enlisted.topic_ns or log_ref.partition >= len(topic.partitions):
+            return False
+        return topic.partition(log_ref.partition).leadership is not None or self.partition(enlisted) is not None
 
     def partition(self, enlisted: EnlistedLog) -> Partition | None:
         """Return the enlisted partition, or None if its topic is gone."""
