@@ -26,7 +26,7 @@ REFUSED = {
     r"ghosts?": "stale member, orphaned file",
     r"mouths?": "facade",
     r"ears": "listener",
-    r"theirs to tell|tell again|told again": "record, rewrite",
+    r"theirs to tell|tell again|restated": "record, rewrite",
 }
 PATTERN = re.compile("|".join(rf"(?<![a-z])(?:{words})(?![a-z])" for words in REFUSED), re.IGNORECASE)
 PHRASES = re.compile(

@@ -86,6 +86,17 @@ class Diverged(Struct, frozen=True, array_like=True, tag="diverged"):
     end: int
 
 
+class LogStart(Struct, frozen=True, array_like=True, tag="log_start"):
+    """The answer to a conflict where the leader's log begins later: the state is rewritten from there on."""
+
+    term: int
+    asked_epoch: int
+    asked_end: int
+    start: int
+    epoch: int
+    """Of the record before it."""
+
+
 class StaleTerm(Struct, frozen=True, array_like=True, tag="stale"):
     """The answer to a leader of an earlier term."""
 
@@ -98,7 +109,7 @@ class TimeoutNow(Struct, frozen=True, array_like=True, tag="timeout_now"):
     term: int
 
 
-RaftMessage = VoteRequest | VoteAnswer | Append | Ack | Conflict | Diverged | StaleTerm | TimeoutNow
+RaftMessage = VoteRequest | VoteAnswer | Append | Ack | Conflict | Diverged | LogStart | StaleTerm | TimeoutNow
 
 
 # --- effects: the shell executes them in their order, before its next input ---
@@ -137,6 +148,13 @@ class Truncate(NamedTuple):
     end: int
 
 
+class SkipTo(NamedTuple):
+    """Go on at this offset, in this epoch, which is noted durably. What the log has stays, until the state is told."""
+
+    start: int
+    epoch: int
+
+
 class Committed(NamedTuple):
     """Everything below this offset is committed."""
 
@@ -151,4 +169,4 @@ class RoleChanged(NamedTuple):
     leader: NodeIdentity | None
 
 
-Effect = SaveVote | Send | BeginEpoch | Store | Truncate | Committed | RoleChanged
+Effect = SaveVote | Send | BeginEpoch | Store | Truncate | SkipTo | Committed | RoleChanged

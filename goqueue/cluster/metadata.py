@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -117,7 +118,7 @@ def in_pieces(changes: Iterable[tuple[PartitionId, PartitionState]]) -> Iterator
         yield PartitionsChanged(tuple(found[first : first + CLUSTER_CHANGES_AT_ONCE]))
 
 
-ClusterRecord = (
+ToldRecord = (
     ClusterCreated
     | VotersChanged
     | NodeRegistered
@@ -132,6 +133,24 @@ ClusterRecord = (
     | ReassignmentEnded
     | NodeDraining
 )
+
+
+class StateTold(msgspec.Struct, frozen=True, omit_defaults=True, tag="state_told", tag_field="record"):
+    """A part of all that the records before it have made: see `cluster.retelling`."""
+
+    needed_level: ClassVar[int] = 2
+
+    part: int
+    parts: int
+    records: tuple[tuple[int, ToldRecord], ...]
+    """Each with the offset that it had, where that matters."""
+    deleted: tuple[int, ...] = ()
+    """With the first part: the ids of topics that were deleted."""
+    counts: dict[str, int] = {}
+    """With the first part: how often partitions were changed, by kind."""
+
+
+ClusterRecord = ToldRecord | StateTold
 _decoder: msgspec.json.Decoder[ClusterRecord] = msgspec.json.Decoder(ClusterRecord)
 
 
@@ -192,6 +211,13 @@ class ClusterState:
         """Those of all topics that exist."""
         self.counts: Counter[str] = Counter()
         """Changes of partitions, by kind: the same on all nodes."""
+        self.is_behind = False
+        """Whether records before the next one are missing here: all are passed over until the state is rewritten."""
+        self.was_told = False
+        """Whether the state was told: what changed before that is not known."""
+        self._told: ClusterState | None = None
+        self._parts = 0
+        """So many parts of the state were told here."""
         self._changed: set[PartitionId] = set()
         self._changed_topics: set[str] = set()
 
@@ -216,6 +242,7 @@ class ClusterState:
             dict(self.names),
         )
         other.deleted, other.partitions = set(self.deleted), dict(self.partitions)
+        other.counts = Counter(self.counts)
         other.catalog.nodes = self.catalog.nodes
         for record in self.catalog.records():
             other.catalog.apply(record)
@@ -232,7 +259,12 @@ class ClusterState:
         return changed
 
     def apply(self, record: ClusterRecord, offset: int) -> None:
+        if self.is_behind:
+            self._hear(record)
+            return
         match record:
+            case StateTold():
+                pass
             case ClusterCreated():
                 self.cluster_id, self.voters = record.cluster_id, record.voters
             case VotersChanged():
@@ -248,6 +280,25 @@ class ClusterState:
                 self._apply_reassignment(record)
             case _:
                 self._apply_node(record, offset)
+
+    def _hear(self, record: ClusterRecord) -> None:
+        """Take the state over once all parts of it were told."""
+        if not isinstance(record, StateTold) or record.part != self._parts:
+            self._told, self._parts = None, 0
+            if not isinstance(record, StateTold) or record.part:
+                return
+        told = self._told = ClusterState() if self._told is None else self._told
+        self._parts += 1
+        told.deleted.update(record.deleted)
+        for offset, one in record.records:
+            told.apply(one, offset)
+        if record.part == 0:
+            told.counts.update(record.counts)
+        if self._parts == record.parts:
+            told._changed |= self._changed | self.partitions.keys()
+            told._changed_topics |= self._changed_topics | self.topics.keys()
+            self.__dict__.update(told.__dict__)
+            self.was_told = True
 
     def _apply_node(
         self, record: NodeRegistered | NodeLeft | NodeFenced | NodeUnfenced | NodeDraining, offset: int
@@ -318,7 +369,10 @@ class ClusterState:
         self.catalog.apply(change)
         self._changed_topics.add(change.name)
 
-    def apply_message(self, message: frame.StoredMessage) -> None:
-        """Apply a committed message of the log. Control records belong to the log itself."""
-        if not message.flags & frame.CONTROL:
-            self.apply(decode_cluster_record(message), message.offset)
+    def apply_message(self, message: frame.StoredMessage) -> StateTold | None:
+        """Apply a committed message of the log; return it if it tells the state. Control records belong to the log."""
+        if message.flags & frame.CONTROL:
+            return None
+        record = decode_cluster_record(message)
+        self.apply(record, message.offset)
+        return record if isinstance(record, StateTold) else None

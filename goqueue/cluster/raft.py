@@ -25,8 +25,10 @@ from goqueue.cluster.messages import (
     BeginEpoch,
     Conflict,
     Diverged,
+    LogStart,
     NodeIdentity,
     RaftMessage,
+    SkipTo,
     StaleTerm,
     Store,
     TimeoutNow,
@@ -315,7 +317,12 @@ class Raft(RaftState):
         progress = self._heard_from(source, conflict.term, conflict.sent_ns)
         if progress is None:
             return
-        epoch, end = self.log.end_of(conflict.last_epoch)
+        log = self.log
+        if conflict.end < log.start or conflict.last_epoch < log.epoch_before(log.start):
+            before = log.epoch_before(log.start)
+            self._send(source, LogStart(self.term, conflict.last_epoch, conflict.end, log.start, before))
+            return
+        epoch, end = log.end_of(conflict.last_epoch)
         if epoch == conflict.last_epoch and conflict.end <= end:
             if conflict.sent_ns <= progress.resent_ns:  # it is about messages that have been sent again already
                 return
@@ -396,6 +403,24 @@ class Raft(RaftState):
             self._follow_history(now_ns)
             self._send(source, Conflict(self.term, log.last_epoch, log.end, self._leader_sent_ns))
 
+    def _on_log_start(self, source: NodeIdentity, answer: LogStart, now_ns: int) -> None:
+        """Go on where the leader's log begins. What is before it is committed, and rewritten behind it."""
+        log = self.log
+        if answer.term != self.term or source != self.leader or answer.start <= self.commit:
+            return
+        if (answer.asked_epoch, answer.asked_end) != (log.last_epoch, log.end) or log.durable_end < log.end:
+            return  # late, or too early: the next heartbeat asks again
+        end = min(log.end_of(answer.epoch)[1], answer.start - 1)  # what is behind it is not committed
+        if end < log.end:
+            self.history.cut(end)
+            self.effects.append(Truncate(end))
+            self._follow_history(now_ns)
+        log.reset(answer.start, ((answer.epoch, answer.start - 1),))
+        self.commit = self.verified_end = self._acked_end = answer.start
+        self.effects.append(SkipTo(answer.start, answer.epoch))
+        self._rest(now_ns)
+        self._send(source, Conflict(self.term, log.last_epoch, log.end, self._leader_sent_ns))
+
     # --- messages ---
 
     def receive(self, source: NodeIdentity, message: RaftMessage, now_ns: int) -> None:
@@ -409,6 +434,8 @@ class Raft(RaftState):
                 self._on_conflict(source, message, now_ns)
             case Diverged():
                 self._on_diverged(source, message, now_ns)
+            case LogStart():
+                self._on_log_start(source, message, now_ns)
             case StaleTerm():
                 self._on_stale_term(source, message, now_ns)
             case VoteRequest():

@@ -79,8 +79,9 @@ class RaftState:
         self.observers: set[NodeIdentity] = set()
         self.vote = vote
         self.log = log
-        self.commit = 0
-        self.verified_end = 0
+        self.commit = min(log.start + 1, log.end) if log.start else 0
+        """A log that begins later begins with a record that is committed: it says who votes."""
+        self.verified_end = self.commit
         """The log up to here is known to be that of the leader of this term."""
         self.role: Role = self._resting_role
         self.leader: NodeIdentity | None = None
@@ -141,7 +142,12 @@ class RaftState:
 
     @property
     def _resting_role(self) -> Role:
-        """A voter that is taken out elects and leads until that is committed: only it may have the record."""
+        """A voter that is taken out elects and leads until that is committed: only it may have the record.
+
+        One that has passed over records elects no node before it has the next one, which says who votes.
+        """
+        if self.log.start and self.log.end == self.log.start:
+            return "observer"
         is_voter = self.me in self.voters or self.me in self.history.at(self.commit)
         return "follower" if is_voter else "observer"
 
@@ -204,6 +210,7 @@ class RaftState:
         """Let the voters be those of the log as it is now."""
         voters = self.history.now
         if voters == self.voters:
+            self._rest(now_ns)
             return
         self.observers = (self.observers | self.voters) - voters - {self.me}
         self.voters = voters
@@ -212,6 +219,11 @@ class RaftState:
             for peer in self.others:
                 self.progress.setdefault(peer, FollowerProgress(self.log.end, 0))
         elif self.role != self._resting_role:
+            self._rest(now_ns, or_ends=True)
+
+    def _rest(self, now_ns: int, *, or_ends: bool = False) -> None:
+        """Follow with or without a vote. A candidacy goes on unless it `or_ends`."""
+        if self.role != self._resting_role and (or_ends or self.role in ("follower", "observer")):
             self.role = self._resting_role
             self._restart_timeout(now_ns)
             self._announce()
@@ -223,6 +235,13 @@ class RaftState:
             if is_voter and self._resting_role == "observer":
                 self.role, self.leader, self.progress = "observer", None if self.is_leader else self.leader, {}
                 self._announce()
+
+    def forget_below(self, start: int) -> None:
+        """The state was rewritten from this offset on, and all of that is committed: the log begins there."""
+        self.log.forget_below(start)
+        for progress in self.progress.values():
+            if progress.next < start:
+                progress.next, progress.is_streaming = start, False
 
     def _set_leader(self, leader: NodeIdentity | None) -> None:
         if self.leader != leader:

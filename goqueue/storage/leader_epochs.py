@@ -113,6 +113,14 @@ class LeaderEpochs:
         self.since = min(self.since, end)
         self.stored = None
 
+    def begin_behind_gap(self, epoch: int, start: int) -> EpochList:
+        """Note that what comes from this offset on is of an epoch whose first message the log does not have."""
+        rows = self._complete.rows
+        if epoch > self.last:
+            rows.append((epoch, start - 1))
+        self.stored = None
+        return EpochList(list(rows))
+
     def complete(self, older: EpochList) -> None:
         """Take over the epochs that begin below `since`."""
         older.cut(self.since)

@@ -8,11 +8,30 @@ import pytest
 from msgspec.structs import replace
 
 from goqueue.cluster.messages import Append, NodeIdentity
-from goqueue.cluster.metadata import ClusterCreated, NodeLeft, NodeRegistered, VotersChanged, encode_cluster_record
+from goqueue.cluster.metadata import (
+    ClusterCreated,
+    ClusterRecord,
+    NodeLeft,
+    NodeRegistered,
+    VotersChanged,
+    encode_cluster_record,
+)
+from goqueue.cluster.retelling import tell_state
 from goqueue.runtime.cluster.cluster_log import CLUSTER_LOG, ClusterLog, check_append
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
+
+
+def tell(node: "Node") -> int:
+    """Tell the state again, as the controller does; return where."""
+    node.log.apply_to(node.log.log.next_offset)
+    start, state = node.log.log.next_offset, node.log.state
+    told: list[ClusterRecord] = [VotersChanged(state.voters, 1), *tell_state(state, 1)]
+    for record in told:
+        node.log.append(encode_cluster_record(record))
+    node.log.index.extend(node.log.index.end + len(told))
+    return start
 
 
 class Node:
@@ -183,3 +202,62 @@ def test_voters_are_known_from_the_log_after_a_restart_and_after_a_cut(
     assert check_append(replace(sent, voters=tuple(rows))) is None
     again.log.truncate(3)
     assert again.log.voter_rows() == rows[:1]
+
+
+def test_log_begins_where_the_state_was_told_again_also_after_a_restart(
+    node: Callable[[str], Node], tmp_path: Path
+) -> None:
+    leader = node("a")
+    leader.lead(1)
+    leader.log.append(encode_cluster_record(ClusterCreated("c", (), 1)))
+    for turn in range(3):
+        leader.append(*(f"n{turn}{number}" for number in range(5)))
+        start = tell(leader)
+        leader.append("later")
+    leader.store.flush()
+
+    leader.log.apply_to(leader.log.log.next_offset)
+    assert leader.log.told_start == start
+    tell(leader)
+    leader.store.flush()
+    leader.log.apply_to(leader.log.log.next_offset)
+    end = leader.log.log.next_offset
+    assert 0 < leader.log.log.first_offset <= leader.log.told_start
+    leader.store.close()
+
+    again = Node(tmp_path / "a", is_new=False)
+
+    assert again.log.log.next_offset == end
+    assert again.log.index.start == again.log.applied_end > start
+    assert again.log.voter_rows()[0][0] == again.log.index.start
+    assert again.log.state.is_behind
+    again.log.apply_to(end)
+    assert again.log.state.cluster_id == "c"
+    assert not again.log.state.is_behind
+
+
+def test_follower_that_passed_over_records_goes_on_behind_the_gap_after_a_restart(
+    node: Callable[[str], Node], tmp_path: Path
+) -> None:
+    leader, follower = node("a"), node("b")
+    leader.lead(1)
+    leader.append("first")
+    follower.log.store(leader.sent(0, 2))
+    follower.store.flush()
+    leader.log.append(encode_cluster_record(ClusterCreated("c", (), 1)))
+    leader.append("x", "y")
+    start = tell(leader)
+    leader.append("z")
+    end = leader.log.log.next_offset
+
+    follower.log.skip_to(start, 1)
+    follower.log.store(leader.sent(start, end))
+    follower.store.flush()
+    follower.store.close()
+    again = Node(tmp_path / "b", is_new=False)
+
+    assert (again.log.index.start, again.log.index.end) == (start, end)
+    assert again.log.index.epoch_before(start + 1) == 1
+    again.log.apply_to(end)
+    assert again.log.state.cluster_id == "c"
+    assert again.log.content(start, end) == leader.log.content(start, end)

@@ -30,6 +30,7 @@ from goqueue.cluster.messages import (
     RoleChanged,
     SaveVote,
     Send,
+    SkipTo,
     Store,
     Truncate,
     VoteAnswer,
@@ -147,7 +148,10 @@ class ClusterNode:
         if self.raft is not None and self.raft.is_leader:
             self.raft.transfer(self.now())
             self.work()
-            await self._wait_until_deposed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TRANSFER_SECONDS):
+                    while self.controller == self.note.me and self.network.links:
+                        await self.changed.wait()
         for link in self.network.links.values():
             link.send(Leaving())
         for timer in (self._timer, self._ticks):
@@ -169,12 +173,6 @@ class ClusterNode:
             await self.replicas.finish_publishes()
             with suppress(GoQueueError):
                 await self.client.ask(StopNode(self.settings.node, epoch), _TRANSFER_SECONDS)
-
-    async def _wait_until_deposed(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_TRANSFER_SECONDS):
-                while self.raft is not None and self.raft.is_leader and self.network.links:
-                    await self.changed.wait()
 
     def now(self) -> int:
         return self._runtime.clock.monotonic_ns()
@@ -208,8 +206,7 @@ class ClusterNode:
     # --- connections ---
 
     def _hello(self) -> Hello:
-        note = self.note
-        return Hello(PROTOCOL, note.me, note.cluster_id, self._peers, note.voters, __version__)
+        return Hello(PROTOCOL, self.note.me, self.note.cluster_id, self._peers, self.note.voters, __version__)
 
     def _refusal(self, hello: Hello) -> str | None:
         return refuse_hello(self.note, self._peers, hello)
@@ -303,6 +300,8 @@ class ClusterNode:
                 self.log.begin_epoch(effect.epoch, self.note.me.node, self._runtime.clock.now_ns())
             case Truncate():
                 self.log.truncate(effect.end)
+            case SkipTo():
+                self.log.skip_to(*effect)
             case Committed():
                 self._commit(effect.end)
             case RoleChanged():
@@ -343,6 +342,8 @@ class ClusterNode:
 
     def _commit(self, end: int) -> None:
         self.log.apply_to(end)
+        if self.raft is not None and self.log.told_start > self.log.index.start:
+            self.raft.forget_below(self.log.told_start)
         self.on_state.emit(self.log.state.take_changed())
         self.topics.changed()
         self._proposals.commit(end)

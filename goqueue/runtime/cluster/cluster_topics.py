@@ -154,7 +154,11 @@ class ClusterTopics:
 
     def changed(self) -> None:
         """Records were applied."""
-        self._dirty |= self._member.log.state.take_changed_topics()
+        state = self._member.log.state
+        self._dirty |= state.take_changed_topics()
+        if state.was_told:
+            state.was_told = False
+            self._dirty |= self._runtime.broker.maker.records().keys()
         self._wake.set()
 
     async def _follow_all(self) -> None:

@@ -35,11 +35,12 @@ from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.level_checks import refuse_later
 from goqueue.cluster.membership import Membership
 from goqueue.cluster.messages import NodeIdentity
-from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, NodeRegistered
+from goqueue.cluster.metadata import ClusterCreated, ClusterRecord, NodeFenced, NodeRegistered, VotersChanged
 from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
 from goqueue.cluster.reassignment_records import NodeDraining, ReassignmentEnded, ReassignmentStarted
 from goqueue.cluster.replication_messages import IsrChange
+from goqueue.cluster.retelling import tell_state
 from goqueue.cluster.shared_logs import InternalTopic
 from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
 from goqueue.limits import (
@@ -72,6 +73,8 @@ _INTERNAL = (
         has_one_owner=True,
     ),
 )
+_TELLS = 2
+"""The feature level from which on the state is rewritten."""
 _TOPICS = 1
 """The feature level of topics with replicas."""
 
@@ -303,10 +306,20 @@ class ControllerRunner:
                 self._fence_gone(node)
         self._advance_moves()
         if now // NANOSECONDS > before // NANOSECONDS:
+            self._tell_again(raft)
             self._complete()
             if records := move_leaders_away(state, self.controller.is_up):
                 forget(self.append(records))
             self._return_leaders(now)
+
+    def _tell_again(self, raft: Raft) -> None:
+        """Tell the state again when the log has grown much: what was before can go then."""
+        member, state = self._member, self.in_office().state
+        if state.feature_level < _TELLS or not member.log.is_due or raft.history.changed_at >= raft.commit:
+            return
+        _log.info("the state of the cluster is rewritten, so that the beginning of its log can go")
+        forget(self.append([VotersChanged(state.voters, member.wall_clock())]))  # for those that begin there
+        forget(self.append(list(tell_state(state, member.wall_clock()))))
 
     def _silence_ns(self, node: str, now: int) -> int:
         silence, grace = self._member.membership.silence_ns(node, now), self._grace_ns

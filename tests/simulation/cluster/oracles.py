@@ -16,6 +16,16 @@ class Entry(NamedTuple):
     """Those from here on, if it changes them."""
 
 
+class Told(NamedTuple):
+    """The value of an entry that tells the state again; the log may begin at `start` once it is committed."""
+
+    start: int
+
+
+GAP = "gap"
+"""The value of an entry that a node has never had: it has passed over it."""
+
+
 class Violated(AssertionError):
     """A property of the cluster does not hold."""
 
@@ -119,7 +129,8 @@ class Oracles:
     def truncates(self, node: "SimulatedNode", end: int) -> None:
         assert node.raft is not None
         self.cuts += 1
-        self.require(end >= node.raft.commit, f"{node.me.node} cuts off what it knows to be committed")
+        commit = self.commits_of.get((node.me, node.life), 0)
+        self.require(end >= commit, f"{node.me.node} cuts off what it knows to be committed")
         confirmed = self.confirmed.get((node.me, node.raft.term), 0)
         self.require(end >= confirmed, f"{node.me.node} cuts off what it has confirmed to its leader")
 
@@ -130,13 +141,14 @@ class Oracles:
         self.require(end <= len(node.entries), f"{node.me.node} commits what it does not have")
         self.commits_of[key] = end
         known = self.committed
-        for offset in range(before, min(end, len(known))):
+        for offset in range(max(before, node.begins), min(end, len(known))):
             self.require(
                 node.entries[offset] == known[offset], f"{node.me.node} commits something else at offset {offset}"
             )
         if end > len(known):
             assert node.raft is not None
             self.committed_in += [node.raft.term] * (end - len(known))
+            self.require(len(known) >= node.begins, f"{node.me.node} commits what it never had")
             known += node.entries[len(known) : end]
             self._check_durable(end, voters_in(self.universe, node.entries))
 
@@ -150,7 +162,8 @@ class Oracles:
         self.require(count > len(voters) // 2, f"offset {end - 1} is committed and not on a majority")
         for node in universe.nodes:
             own = voters_in(universe, node.entries[: node.durable_end])
-            if node.me in own and node.me not in having:
+            may_ask = node.durable_end > node.begins or not node.begins  # who votes is in the record where it begins
+            if node.me in own and node.me not in having and may_ask:
                 position = _position(node)
                 electors = sum(one.me in own and position >= _position(one) for one in universe.nodes)
                 self.require(

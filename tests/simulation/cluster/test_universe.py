@@ -38,6 +38,18 @@ def test_every_property_holds_through_random_lives_of_clusters(first: int) -> No
     assert any(one.oracles.cuts for one in universes), "logs diverge in some of them"
 
 
+def test_every_property_holds_while_leaders_tell_the_state_again_and_logs_begin_later() -> None:
+    universes = []
+    for seed in range(2 * GROUP):
+        universe = universe_of(seed)
+        universe.tells = True
+        live(universe)
+        universes.append(universe)
+
+    assert sum(one.skips for one in universes) > GROUP, "nodes pass over what is gone"
+    assert any(node.begins > 20 for one in universes for node in one.nodes)
+
+
 @pytest.mark.parametrize("plant", CANARIES, ids=lambda plant: plant.__name__)
 def test_planted_defect_is_found_within_a_thousand_seeds(plant: Plant) -> None:
     for seed in range(CANARY_SEEDS):

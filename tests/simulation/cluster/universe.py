@@ -21,6 +21,7 @@ from goqueue.cluster.messages import (
     RoleChanged,
     SaveVote,
     Send,
+    SkipTo,
     Store,
     Truncate,
     Vote,
@@ -28,7 +29,7 @@ from goqueue.cluster.messages import (
 from goqueue.cluster.raft import Raft
 from goqueue.cluster.raft_state import RaftSettings
 from goqueue.cluster.voters import VoterHistory
-from tests.simulation.cluster.oracles import Entry, Oracles
+from tests.simulation.cluster.oracles import GAP, Entry, Oracles, Told
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -53,6 +54,10 @@ class SimulatedNode:
         self.rate = universe.random.uniform(0.95, 1.05)
         self.heard: dict[NodeIdentity, int] = {}
         self.has_wiped_disk = False
+        self.begins = 0
+        """The log begins here: what is before was rewritten."""
+        self._passed_over: tuple[int, int] | None = None
+        """Where the log ended and began before its last gap, as long as nothing is behind it."""
         self.disks = 1
         self.stalled_until = 0
         self._armed = _NEVER
@@ -74,7 +79,9 @@ class SimulatedNode:
                 rows.append((entry.epoch, offset))
         self.durable_end = len(self.entries)
         index = EpochIndex(rows, self.durable_end)
-        changes = [(offset, entry.voters) for offset, entry in enumerate(self.entries) if entry.voters]
+        index.forget_below(self.begins)
+        own = enumerate(self.entries[self.begins :], self.begins)
+        changes = [(offset, entry.voters) for offset, entry in own if entry.voters]
         voters = VoterHistory(universe.voters, changes)
         self.raft = Raft(universe.settings, self.me, voters, self.saved, index, universe.random.random, self.clock())
         self._arm()
@@ -84,13 +91,18 @@ class SimulatedNode:
         self.life += 1
         random = self.universe.random
         del self.entries[random.randint(self.durable_end, len(self.entries)) :]
+        if self._passed_over is not None and len(self.entries) == self.begins:
+            end, self.begins = self._passed_over
+            del self.entries[end:]
+            self.durable_end = end
+        self._passed_over = None
         if self._votes and random.random() < 0.5:
             self.saved = self._votes[0]
 
     def wipe(self) -> None:
         self.crash()
         self.has_wiped_disk = True
-        self.entries, self.durable_end, self.saved = [], 0, Vote(0)
+        self.entries, self.durable_end, self.saved, self.begins = [], 0, Vote(0), 0
         if not self.universe.keeps_identity_of_wiped:
             self.disks += 1
             self.me = NodeIdentity(self.me.node, f"{self.me.node}-{self.disks}")
@@ -153,11 +165,35 @@ class SimulatedNode:
                     oracles.truncates(self, effect.end)
                     del self.entries[effect.end :]
                     self.durable_end = effect.end
+                case SkipTo():
+                    self._passed_over = len(self.entries), self.begins
+                    self.entries += [Entry(effect.epoch, GAP)] * (effect.start - len(self.entries))
+                    self.durable_end = self.begins = effect.start
+                    self.universe.skips += 1
                 case Committed():
                     oracles.commits(self, effect.end)
+                    self._forget(effect.end)
                     self.committed(effect.end)
                 case RoleChanged():
                     oracles.changes_role(self, effect)
+
+    def _forget(self, end: int) -> None:
+        """Begin the log where the state was rewritten."""
+        assert self.raft is not None
+        told = [one.value.start for one in self.entries[self.begins : end] if isinstance(one.value, Told)]
+        if told and told[-1] > self.begins:
+            self.begins = told[-1]
+            self._passed_over = None
+            self.raft.forget_below(self.begins)
+
+    def tell(self) -> None:
+        """Tell the state again."""
+        assert self.raft is not None
+        if self.raft.history.changed_at < self.raft.commit:
+            start = len(self.entries)
+            self._append((Entry(self.raft.term, 0, tuple(sorted(self.raft.voters))),))
+            self.call(partial(self.raft.appended, voters=self.raft.voters), 1)
+            self.propose(Told(start))
 
     def committed(self, end: int) -> None:
         """Use what is committed up to this offset."""
@@ -256,6 +292,10 @@ class Universe:
         """Nothing is proposed."""
         self.is_peaceful = False
         """No operator makes mistakes any more."""
+        self.tells = False
+        """Leaders tell the state again, so that the beginning of the log goes."""
+        self.skips = 0
+        """How often a node passed over what was gone."""
         self.replaces_voters = False
         """Voters whose disks were lost are replaced, and others are taken out and added again."""
         self.delay_ns = 2 * MS
@@ -293,6 +333,8 @@ class Universe:
     def send(self, sender: SimulatedNode, to: NodeIdentity, message: RaftMessage) -> None:
         if isinstance(message, Append) and message.end > message.base:
             content = tuple(sender.entries[message.base : message.end])
+            has_all = message.base >= sender.begins and all(one.value != GAP for one in content)
+            self.oracles.require(has_all, f"{sender.me.node} sends what it has not")
             message = Append(
                 message.term, message.prev_epoch, message.base, message.end, message.epochs, message.commit,
                 message.sent_ns, content, message.voters,  # type: ignore[arg-type]
@@ -319,6 +361,9 @@ class Universe:
     def _propose(self) -> None:
         for node in () if self.is_quiet else self.up:
             if node.raft is not None and node.raft.is_controller and self.now >= node.paused_until:
+                if self.tells and self.random.random() < 0.2:
+                    node.tell()
+                    continue
                 self._value += 1
                 node.propose(self._value)
         self.at(self.now + round(self.random.expovariate(1) * 200 * MS), self._propose)
