@@ -48,9 +48,7 @@ class LocalReplica:
     def __init__(
         self, owner: ReplicaOwner, log: PartitionId, partition: Partition, leadership: Leadership, noted: NotedEnds
     ) -> None:
-        self.id = log
-        self.partition = partition
-        self.leadership = leadership
+        self.id, self.partition, self.leadership = log, partition, leadership
         self.state: PartitionState | None = None
         self.leader: LeaderReplica | None = None
         self.follower: FollowerReplica | None = None
@@ -62,8 +60,7 @@ class LocalReplica:
         """The replica of the delayed log, if there is one."""
         self.on_role: Callable[[], None] = lambda: None
         """Called when this replica leads or not, has all committed that it inherited, or a follower has asked."""
-        self._owner = owner
-        self._disk = owner.disk
+        self._owner, self._disk = owner, owner.disk
         self._noted = max(min(noted.high_watermark, partition.log_end), partition.earliest)
         self._change: asyncio.Task[None] | None = None
         self._told = 0
