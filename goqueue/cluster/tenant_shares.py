@@ -20,7 +20,7 @@ _NOTABLE = 0.01
 
 
 class TenantUseReport(Struct, frozen=True, array_like=True):
-    """What a node has of the quotas of one tenant."""
+    """The part of a node in the quotas of one tenant."""
 
     tenant: str
     shares: dict[str, float]

@@ -28,7 +28,7 @@ _log = logging.getLogger("goqueue.cluster")
 REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 2.0
 _NOTABLE = 0.1
-"""A demand that differs by a smaller part is not told again."""
+"""A demand that differs by a smaller part is not sent."""
 
 
 class SharingNode(Protocol):

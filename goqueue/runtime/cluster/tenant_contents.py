@@ -1,4 +1,4 @@
-"""What the nodes of a cluster coordinate for a tenant: its groups and transactional ids, its keys and subjects.
+"""The contents of a tenant by the nodes that coordinate them: groups, transactional ids, keys and subjects.
 
 A tenant is deleted by the leader of the tenants' log, and each node deletes what it coordinates. As leaders may change
 meanwhile, the nodes are asked until all of them have nothing left.
