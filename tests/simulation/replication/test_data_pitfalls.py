@@ -1,12 +1,14 @@
 """Failures that other replicated logs had, each as a short story in the simulation. The oracles watch all of them."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from goqueue.cluster.controller_requests import DeleteTopic
 from goqueue.cluster.leader_replica import LeaderReplica
 from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.replication_messages import IsrChange
 from tests.simulation.cluster.universe import MS, SECOND
 from tests.simulation.replication.data_node import DataNode
 from tests.simulation.replication.data_plan import form, reboot, recover
@@ -254,3 +256,90 @@ def test_replicas_that_were_apart_are_the_same_at_the_end() -> None:
 
     first, *others = (story.disk(node) for node in story.universe.data_nodes)
     assert all(other.records == first.records for other in others)
+
+
+def test_rebooted_replica_does_not_enter_the_isr_by_the_request_for_its_former_process() -> None:
+    story = Story()
+    leader, rebooted = story.leader, story.followers[0]
+    rebooted.crash()
+    story.run(3 * SECOND)
+    assert rebooted.name not in story.state.isr
+    story.start(rebooted)
+    story.universe.run(10 * SECOND, until=lambda: story.core.followers[rebooted.name].is_open)
+    former = story.core.followers[rebooted.name].broker_epoch
+    rebooted.crash()
+    story.start(rebooted)
+    story.universe.run(10 * SECOND, until=lambda: rebooted.is_registered)
+    isr = tuple((node, leader.state.nodes[node][1]) for node in story.state.isr)
+    before = story.state
+    leader.ask(
+        IsrChange(
+            story.log,
+            *(leader.name, before.leader_epoch, before.partition_epoch),
+            isr=(*isr, (rebooted.name, former)),
+            reason="it has caught up",
+        )
+    )
+    story.run(100 * MS)
+
+    assert rebooted.broker_epoch != former
+    assert story.state.isr == before.isr or story.state.partition_epoch > before.partition_epoch + 1
+    story.end()
+
+
+def test_end_that_leaders_show_never_goes_back_across_failovers() -> None:
+    story, shown = Story(), 0
+    for _ in range(12):
+        leader = story.leader
+        story.universe.run(5 * SECOND, until=lambda: story.core.high_watermark > story.core.epoch_start)
+        assert story.core.high_watermark >= shown, "what a reader has seen as the latest is gone"
+        shown = story.core.high_watermark
+        leader.crash()
+        story.run(2 * SECOND)
+        story.start(leader)
+        story.run(500 * MS)
+
+    story.end()
+
+
+def test_repeated_publish_is_answered_only_when_its_first_copy_is_committed() -> None:
+    story = Story(publishes=False)
+    leader, answers = story.leader, list[int | None]()
+    story.isolate(leader)
+    for _ in range(2):  # the second time as a duplicate of what is stored here
+        leader.publish(story.log, "once", answers.append)
+        story.run(50 * MS)
+    assert not [one for one in answers if one is not None]
+    leader.crash()
+    story.universe.cut.clear()
+    story.run(5 * SECOND)
+    story.start(leader)
+    story.run(5 * SECOND)
+    later = story.leader
+    later.publish(story.log, "once", answers.append)
+    story.run(SECOND)
+    assert answers[-1] is not None
+    later.crash()
+    story.run(5 * SECOND)
+
+    assert [one.value for one in story.disk(story.leader).records].count("once") == 1
+    story.end()
+
+
+def test_new_controller_fences_no_node_that_is_there() -> None:
+    story = Story(publishes=False)
+    for _ in range(10):
+        controller = next(node for node in story.universe.data_nodes if node.raft and node.raft.is_leader)
+        controller.crash()
+        story.universe.run(5 * SECOND, until=lambda: any(one.raft.is_controller for one in _up(story)))
+        story.run(2 * SECOND)
+        fenced = set().union(*(node.state.fenced for node in _up(story)))
+        assert fenced <= {controller.name}
+        story.start(controller)
+        story.run(2 * SECOND)
+
+    story.end()
+
+
+def _up(story: Story) -> list[Any]:
+    return [node for node in story.universe.data_nodes if node.raft is not None]
