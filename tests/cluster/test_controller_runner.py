@@ -87,6 +87,17 @@ def test_silent_node_is_fenced_after_a_session(node: Node) -> None:
     assert node.fenced == ["n3"]
 
 
+def test_controller_whose_own_loop_is_late_fences_later(node: Node) -> None:
+    node.lead()
+    node.wait(1, "n2", "n3")
+    node.seconds += 0.75  # no tick comes for so long
+    node.hear("n2")
+    node.wait(SESSION - 0.75, "n2")
+    assert node.fenced == []
+    node.wait(1, "n2")
+    assert node.fenced == ["n3"]
+
+
 def test_node_that_was_silent_for_long_has_a_whole_session_with_a_new_controller(node: Node) -> None:
     node.wait(10, "n2")
     node.lead()

@@ -16,7 +16,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from goqueue import __version__
-from goqueue.clock import NANOSECONDS
+from goqueue.clock import NANOSECONDS, boottime_ns
 from goqueue.cluster.controller_requests import ControllerAnswer, ControllerRequest, StopNode
 from goqueue.cluster.formation import ClusterNote, form, join, refuse_hello
 from goqueue.cluster.membership import EventKind, Membership
@@ -175,7 +175,7 @@ class ClusterNode:
                 await self.client.ask(StopNode(self.settings.node, epoch), _TRANSFER_SECONDS)
 
     def now(self) -> int:
-        return self._runtime.clock.monotonic_ns()
+        return boottime_ns()
 
     # --- formation ---
 

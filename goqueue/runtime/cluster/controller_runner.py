@@ -60,6 +60,8 @@ from goqueue.runtime.cluster.proposals import forget
 
 _log = logging.getLogger("goqueue.cluster")
 
+_TICK_NS = NANOSECONDS // 4
+"""Between two calls of `tick`."""
 _LATE_NS = NANOSECONDS
 """A tick that is so late shows that this process stood still."""
 _INTERNAL = (
@@ -109,6 +111,8 @@ class ControllerRunner:
         self._member = member
         self.controller: Controller | None = None
         self._since_ns = self._grace_ns = self._tick_ns = 0
+        self._lateness_ns = 0
+        """How late this loop has been of late: others may wait for it, so it accuses them later."""
         self._former = ""
         """The controller before this one."""
         self._up_ns: dict[str, int] = {}
@@ -135,6 +139,7 @@ class ControllerRunner:
     def _open(self) -> None:
         member = self._member
         self._since_ns = self._grace_ns = self._tick_ns = member.now()
+        self._lateness_ns = 0
         self._up_ns, self._fenced_at = {}, {}
         settings = ControllerSettings(member.settings.replication_factor, member.settings.min_isr, _INTERNAL)
         self.controller = Controller(member.log.state.copy(), settings)
@@ -289,7 +294,9 @@ class ControllerRunner:
     def tick(self) -> None:
         """Look at silent nodes, at those that are back, at moves, and at leaders that can return."""
         now = self._member.now()
-        if now - self._tick_ns > _LATE_NS:
+        late = now - self._tick_ns - _TICK_NS
+        self._lateness_ns = max(late, self._lateness_ns * 7 // 8)
+        if late > _LATE_NS:
             self._grace_ns = now
         before, self._tick_ns = self._tick_ns, now
         raft = self._member.raft
@@ -300,7 +307,7 @@ class ControllerRunner:
         for node in list(state.nodes):
             if node in state.fenced:
                 self._unfence(node, raft)
-            elif self._silence_ns(node, now) > self._member.settings.session_ns:
+            elif self._silence_ns(node, now) > self._member.settings.session_ns + 2 * self._lateness_ns:
                 self._fence(node)
             else:
                 self._fence_gone(node)
