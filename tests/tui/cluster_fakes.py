@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from goqueue.client import ClusterHealthInfo, ClusterNodeInfo, ClusterPartitionInfo, ClusterStateInfo, ReplicaInfo
+from goqueue.client import (
+    ClusterHealthInfo,
+    ClusterNodeInfo,
+    ClusterPartitionInfo,
+    ClusterStateInfo,
+    ReassignmentInfo,
+    ReplicaInfo,
+)
 from tests.tui.delayed_fakes import at
 from tests.tui.group_fakes import GroupClient
 
@@ -60,12 +67,41 @@ PARTITIONS = [
 ]
 
 
+def reassignment(number: int, state: str, done: int, **told: Any) -> ReassignmentInfo:
+    facts: dict[str, Any] = {
+        "moves": 12, "bytes_left": 0, "rate": 0, "seconds_left": None, "throttle": 0, "at_once": 4,
+        "started_at": at(-number * 600.0), "ended_at": at(-60.0), "verified": state == "completed",
+    }  # fmt: skip
+    return ReassignmentInfo(id=number, state=state, done=done, **(facts | told))
+
+
+REASSIGNMENTS = [
+    reassignment(
+        3,
+        "running",
+        5,
+        bytes_left=9_437_184_000,
+        rate=52_428_800,
+        seconds_left=180.0,
+        throttle=52_428_800,
+        ended_at=None,
+    ),
+    reassignment(2, "paused", 0, bytes_left=1_048_576, ended_at=None),
+    reassignment(1, "completed", 12),
+]
+
+
 class ClusterClient(GroupClient):
     """Asks node n1 of five."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers |= {"cluster_state": self._state, "cluster_health": self._health, "cluster_partitions": PARTITIONS}
+        self.answers |= {
+            "cluster_state": self._state,
+            "cluster_health": self._health,
+            "cluster_partitions": PARTITIONS,
+            "reassignments": REASSIGNMENTS,
+        }
 
     def _state(self) -> ClusterStateInfo:
         return ClusterStateInfo(

@@ -31,6 +31,8 @@ _CHANGES = (
     "Prune",
 )
 
+_ADMIN = ("rebalance", "broker", "backup", "reassign")
+
 
 @pytest.mark.parametrize(
     ("client", "place", "mark", "keys", "command"),
@@ -53,6 +55,7 @@ _CHANGES = (
         (IdleBackupClient, Location("backup", (SOUND,)), "payments/2", "vRx", f"backup describe {SOUND}"),
         (ClusterClient, Location("replicas"), "orders/5", "", "cluster partitions"),
         (ClusterClient, Location("nodes"), "n5", "", "cluster nodes"),
+        (ClusterClient, Location("moves"), "completed", "", "reassign list"),
         (TransactionClient, Location("transactions"), "checkout-eu-7", "x", "transaction list"),
         (TransactionClient, Location("transaction", ("till",)), "till", "x", "transaction describe till"),
     ],
@@ -66,7 +69,7 @@ async def test_read_only_screen_has_its_command_and_no_key_for_changes(
         await press(pilot, "y")
         await see_news(
             pilot,
-            f"{'goqueue-admin' if command.startswith(('rebalance', 'broker', 'backup')) else 'goqueue-cli'} {command}",
+            f"{'goqueue-admin' if command.startswith(_ADMIN) else 'goqueue-cli'} {command}",
         )
         await press(pilot, *keys)
         await pilot.pause()

@@ -106,6 +106,7 @@ SCREENS = {
     "backup-damaged": Screen(IdleBackupClient, Location("backup", (DAMAGED,)), "payments/2"),
     "replicas": Screen(ClusterClient, Location("replicas"), "orders/5"),
     "nodes": Screen(ClusterClient, Location("nodes"), "n5"),
+    "moves": Screen(ClusterClient, Location("moves"), "completed"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")
 WINDOWS = {

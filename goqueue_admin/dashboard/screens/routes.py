@@ -104,6 +104,7 @@ ROUTES = (
     Route("backup", "backups:BackupScreen", "One backup with its logs.", ("backup",), "backups"),
     Route("nodes", "cluster:NodesScreen", "The nodes of the cluster.", up="overview", aliases=("cluster",)),
     Route("replicas", "cluster:ReplicasScreen", "Partitions of the cluster: leaders, replicas.", up="nodes"),
+    Route("moves", "moves:MovesScreen", "Replicas that move to other nodes.", up="nodes"),
     Route("contexts", "contexts:ContextsScreen", "Other brokers.", up="overview", one="context", aliases=("ctx",)),
     Route("context", "contexts:ContextsScreen", "Connect to the broker of a context.", ("context",), "contexts"),
 )
