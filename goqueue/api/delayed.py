@@ -3,12 +3,19 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from goqueue.api.delayed_changes import DelayedChangesResponse, change_everywhere
+from goqueue.api.delayed_leaders import (
+    DelayedChangesResponse,
+    DelayedListResponse,
+    DelayedState,
+    DelayedSummaryJson,
+    change_everywhere,
+    list_everywhere,
+)
 from goqueue.api.delayed_logs import deliveries_of, deliveries_shown, led_delivery
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import (
@@ -25,7 +32,6 @@ from goqueue.api.fields import (
 from goqueue.api.http.message import HttpResponse
 from goqueue.api.message_json import (
     DecompressionBudget,
-    Encoding,
     MessageJson,
     encode_message,
     message_json,
@@ -63,7 +69,6 @@ _BOUNDS_NS = (*_BOUNDS, _AHEAD_NS_MAX)
 _BRIEF = 100
 """More messages are converted to text on a thread."""
 
-DelayedState = Literal["pending", "delivered", "cancelled", "expired"]
 FromTime = Annotated[Time | None, msgspec.Meta(description="Due at this time or later.")]
 ToTime = Annotated[Time | None, msgspec.Meta(description="Due before this time.")]
 
@@ -89,21 +94,6 @@ class TimelineQuery(msgspec.Struct, forbid_unknown_fields=True):
     ] = len(_BOUNDS_NS)
 
 
-class DelayedSummaryJson(msgspec.Struct, omit_defaults=True):
-    """A delayed message without its content."""
-
-    topic: str
-    partition: int
-    offset: int
-    deliver_at: str
-    priority: int
-    state: DelayedState
-    key: str | None
-    size: Annotated[int, msgspec.Meta(description="Bytes of its frame in the delayed log.")]
-    scheduled_at: str | None
-    key_encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
-
-
 class DelayedMessageJson(MessageJson, omit_defaults=True, kw_only=True):
     """A delayed message with its content. The value is null if its bytes are damaged."""
 
@@ -112,15 +102,6 @@ class DelayedMessageJson(MessageJson, omit_defaults=True, kw_only=True):
     state: DelayedState
     size: int
     scheduled_at: str | None
-
-
-class DelayedListResponse(msgspec.Struct, omit_defaults=True):
-    messages: list[DelayedSummaryJson]
-    count: int
-    total: Annotated[int, msgspec.Meta(description="Pending messages of the topic, or of the partition.")]
-    complete: Annotated[
-        bool, msgspec.Meta(description="False if filters had no time for all messages; otherwise omitted.")
-    ] = True
 
 
 class TimelineBucketJson(msgspec.Struct, rename={"from_time": "from", "to_time": "to"}):
@@ -140,6 +121,10 @@ class TimelineResponse(msgspec.Struct):
 
 
 async def browse(call: ApiCall, query: DelayedListQuery) -> DelayedListResponse:
+    return await list_everywhere(call, query, partial(_list, call))
+
+
+async def _list(call: ApiCall, query: DelayedListQuery) -> DelayedListResponse:
     asked = [delivery.delays for delivery in deliveries_shown(call, query.partition)]
     criteria = DelayedCriteria(
         from_ns=query.from_time, to_ns=query.to_time, state=STATES.index(query.state), sieve=filter_set(query.filter)

@@ -27,6 +27,14 @@ def test_delayed_messages_are_listed_and_changed_at_the_leaders_of_their_partiti
         changed = ask(url, "POST", "/topics/orders/delayed/cancel", {"limit": 5})
         assert (changed.status, changed.json["changed"]) == (200, 5), changed.body
         assert client.deliver_delayed_where("orders")["changed"] == 6
+
+        client.create_topic("narrow", partitions=3, replication_factor=1, min_isr=1)
+        nodes.wait(lambda: client.publish("narrow", b"x", partition=2, delay=60).delayed)
+        client.publish("narrow", b"x", partition=0, delay=30)
+        for broker in nodes.brokers.values():
+            rows = ask(broker.url, "GET", "/topics/narrow/delayed?limit=10&skip=0").json
+            assert [one["partition"] for one in rows["messages"]] == [0, 2]
+            assert rows["total"] == 2
         assert sum(len(list(client.reader("orders", partitions=[number]))) for number in range(3)) == 6
 
 
