@@ -125,13 +125,19 @@ def list_transactions(
     chosen_state = "all" if everything else state
     columns = [one._replace(wide=_WIDE_WITH_ALL.get(one.field, one.wide)) if everything else one for one in _COLUMNS]
 
+    silent: tuple[str, ...] = ()
+
     def fetch(client: "Client") -> list[Row]:
+        nonlocal silent
         most = limit if glob is None and topic is None else _LIMIT_MAX
-        found = [_row(one) for one in client.transactions(chosen_state, limit=most)]
-        return [row for row in found if _matches(row, glob, topic)][:limit]
+        listed = client.transactions(chosen_state, limit=most)
+        silent = listed.missing
+        return [row for row in map(_row, listed) if _matches(row, glob, topic)][:limit]
 
     rows = show_rows(session, "list the transactions", fetch, columns, options, volatile=_VOLATILE)
     session.note(*_advice(rows), *_list_notes(len(rows), limit, glob, topic, chosen_state))
+    if silent:
+        session.note(f"without those that {' and '.join(silent)} may coordinate: no answer in time")
 
 
 def _matches(row: Row, glob: str | None, topic: str | None) -> bool:

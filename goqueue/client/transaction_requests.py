@@ -120,20 +120,38 @@ def _why(reason: str | None) -> JsonObject:
     return {} if reason is None else {"reason": reason[:REASON_CHARACTERS_MAX]}
 
 
+class TransactionRows(list[TransactionInfo]):
+    """Transactions, and the nodes of the cluster that did not say in time which they coordinate."""
+
+    missing: tuple[str, ...] = ()
+
+
+class _Listed(msgspec.Struct):
+    transactions: list[TransactionInfo]
+    missing: tuple[str, ...] = ()
+
+
+def _listed(answer: ApiResponse) -> TransactionRows:
+    found = decode_json(answer, _Listed)
+    rows = TransactionRows(found.transactions)
+    rows.missing = found.missing
+    return rows
+
+
 class TransactionAdmin:
     """Transactions by the transactional ids of their producers."""
 
     @operation
     def transactions(
         self, state: str | None = None, transactional_id: str | None = None, limit: int | None = None
-    ) -> ApiRequest[list[TransactionInfo]]:
-        """Return open transactions, with what each has written and holds back.
+    ) -> ApiRequest[TransactionRows]:
+        """Return open transactions, with what each has written and holds back, of all nodes but those in `missing`.
 
         `state` selects others: "empty", "ongoing", "prepare_commit", "prepare_abort", "complete_commit",
         "complete_abort" or "all".
         """
         path = with_query("/transactions", state=state, transactional_id=transactional_id, limit=limit)
-        return json_request("GET", path, list[TransactionInfo], field="transactions")
+        return ApiRequest("GET", path, _listed, (), JSON)
 
     @operation
     def transaction(self, transactional_id: str) -> ApiRequest[TransactionInfo]:

@@ -51,7 +51,7 @@ def test_transaction_over_all_nodes_outlives_its_coordinator(tmp_path: Path) -> 
             with producer.transaction() as two:
                 for number in range(3):
                     two.send("orders", "second", partition=number).result()
-                nodes.kill(coordinator(nodes))
+                nodes.kill(killed := coordinator(nodes))
                 two.send("orders", "third", partition=0)
             assert committed(nodes, "orders") == [["first", "second", "third"], *[["first", "second"]] * 2]
             with producer.transaction() as three:
@@ -60,6 +60,7 @@ def test_transaction_over_all_nodes_outlives_its_coordinator(tmp_path: Path) -> 
                 three.abort()
             for broker in nodes.brokers.values():
                 nodes.wait(lambda url=broker.url: states(url) == [(ID, "complete_abort")])  # type: ignore[misc]
+            assert client.transactions("all").missing == (killed,), "the list does not say that it may lack some"
         assert committed(nodes, "orders") == [["first", "second", "third"], *[["first", "second"]] * 2]
 
 
