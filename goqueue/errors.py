@@ -376,6 +376,10 @@ class TopicExists(CallerError):
     """A topic with this name exists."""
 
 
+class SettingsChanged(CallerError):
+    """The settings of the topic are others than the request expects. Nothing was changed."""
+
+
 class SilenceNotFound(CallerError):
     """No silence has this number, or its time is over."""
 

@@ -142,7 +142,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "PATCH", "/admin/topics/{topic}", topics.alter, "Change a topic's settings",
-            body=topics.AlterTopicRequest, errors=(*NO_TOPIC, errors.SchemasUnavailable, *UNWRITABLE),
+            body=topics.AlterTopicRequest,
+            errors=(*NO_TOPIC, errors.SchemasUnavailable, errors.SettingsChanged, *UNWRITABLE),
             example={"retention_hours": 24},
         ),
         Endpoint(

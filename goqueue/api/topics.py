@@ -14,7 +14,7 @@ from goqueue.api.operations import OperationId, author_of
 from goqueue.api.reading import Replica, replica_check
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.topic import Partitions, Topic, TopicSettings, TopicSpec
+from goqueue.broker.core.topic import Partitions, Topic, TopicSettings, TopicSpec, settings_tag
 from goqueue.broker.core.view import count_messages
 from goqueue.broker.losses import fault_of
 from goqueue.errors import GoQueueError
@@ -100,6 +100,9 @@ class TopicResponse(Struct):
     faults: Annotated[dict[str, str], Meta(description="Partitions that accept no messages, and why.")]
     other_records: _OtherRecords
     dlq_topic: _DeadLetters
+    etag: Annotated[
+        str, Meta(description="Stands for its settings: a PATCH with it in the header `If-Match` changes no others.")
+    ]
 
 
 _Here = Annotated[int | None, Meta(description="Of the replica of the node that answers; null if it has none.")]
@@ -226,6 +229,7 @@ async def _described(call: ApiCall, topic: Topic) -> TopicResponse:
         {str(one.number): fault.sentence for one in topic.partitions if (fault := fault_of(one.log)) is not None},
         topic.offset_count - messages,
         call.runtime.broker.groups.policies.dead_letter_topic(topic.name),
+        settings_tag(topic.created_ns, topic.settings),
     )
 
 
@@ -237,7 +241,9 @@ async def alter(call: ApiCall) -> AlterTopicResponse:
     changes, name, given = call.runtime.broker.changes, call.parameters["topic"], _given(call.body)
     check_dead_letter_topic(call, given)
     _check_validation(given, call.runtime.broker.topic(name).settings)
-    operation, topic = await call.runtime.decide(changes.alter_topic(author_of(call), name, given))
+    expected = call.request.headers.get("if-match", "").strip('" ')
+    work = changes.alter_topic(author_of(call), name, given, expected="" if expected == "*" else expected)
+    operation, topic = await call.runtime.decide(work)
     described = msgspec.structs.asdict(await _described(call, topic))
     return AlterTopicResponse(**described, operation=operation)
 

@@ -408,12 +408,12 @@ class Broker:
         else:
             self.maker.make(self._catalog.create_topic(spec, self._clock.now_ns()), told)
 
-    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic]) -> None:
+    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic], expected: str = "") -> None:
         topic = self.own_topic(name)
         if self.cluster is not None:
-            self.cluster.alter_topic(name, changes, told)
+            self.cluster.alter_topic(name, changes, told, expected)
         else:
-            self.maker.change(topic, self._catalog.alter_topic(name, changes), told)
+            self.maker.change(topic, self._catalog.alter_topic(name, changes, expected), told)
 
     def delete_topic(self, name: str, told: Callback[int]) -> None:
         """Delete a topic durably. Calls `told` with the number of pending delayed messages that were deleted."""

@@ -71,6 +71,8 @@ class TopicInfo(msgspec.Struct, frozen=True):
     """A time in RFC 3339."""
     dlq_topic: str = ""
     """Where its dead letters are, once there are any; its own name if it is a dead-letter topic."""
+    etag: str = ""
+    """It stands for the settings."""
     operation: int | None = None  # that altered it, in the answer to that
 
     @property
@@ -107,6 +109,8 @@ class TopicDetails(msgspec.Struct, frozen=True, kw_only=True):
     """The number of offsets that open transactions hide from readers."""
     dlq_topic: str = ""
     """Where its dead letters are, once there are any; its own name if it is a dead-letter topic."""
+    etag: str = ""
+    """It stands for the settings."""
 
 
 class GroupDetails(msgspec.Struct, frozen=True, kw_only=True):

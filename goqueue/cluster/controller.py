@@ -130,7 +130,7 @@ class Controller:
 
     def alter_topic(self, request: AlterTopic, now_ns: int) -> Records:
         before = self.state.catalog.topic(request.name)
-        topic = self.state.catalog.alter_topic(request.name, _typed(request.changes, before.settings))
+        topic = self.state.catalog.alter_topic(request.name, _typed(request.changes, before.settings), request.expected)
         if topic.settings.replication_factor != before.settings.replication_factor:
             return [CatalogChanged(topic), *self._resized(topic, now_ns)]
         if topic.settings.min_isr == before.settings.min_isr:

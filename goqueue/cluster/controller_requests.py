@@ -21,6 +21,12 @@ class CreateTopic(Struct, frozen=True, array_like=True, tag="create_topic"):
 class AlterTopic(Struct, frozen=True, array_like=True, tag="alter_topic"):
     name: str
     changes: dict[str, Any]
+    expected: str = ""
+    """The tag of the settings that it may change; empty: of any."""
+
+    @property
+    def needed_level(self) -> int:
+        return 2 if self.expected else 0
 
 
 class DeleteTopic(Struct, frozen=True, array_like=True, tag="delete_topic"):

@@ -81,6 +81,7 @@ def test_a_topic_is_described(broker: LocalBroker) -> None:
     found = ask(broker.url, "GET", "/topics/t").json
     assert found.pop("created_at").endswith("Z")
     assert found.pop("total_size_bytes") > 0
+    assert found.pop("etag")
     assert found == {
         "name": "t",
         "partitions": 2,
@@ -246,3 +247,14 @@ def test_the_longest_name_can_be_made_used_and_deleted(broker: LocalBroker) -> N
     assert ask(broker.url, "DELETE", f"/topics/{name}").status == 200
     create(broker.url, name)
     assert read(broker.url, name) == []
+
+
+def test_settings_are_changed_only_as_they_are_expected(topic_broker: LocalBroker) -> None:
+    url, path = topic_broker.url, "/admin/topics/t"
+    etag = ask(url, "GET", "/topics/t").json["etag"]
+    changed = ask(url, "PATCH", path, {"retention_hours": 5}, {"if-match": f'"{etag}"'})
+    assert (changed.status, changed.json["config"]["retention_hours"]) == (200, 5)
+    late = ask(url, "PATCH", path, {"retention_hours": 6}, {"if-match": f'"{etag}"'})
+    assert (late.status, late.code) == (412, "settings_changed")
+    assert ask(url, "GET", "/topics/t").json["config"]["retention_hours"] == 5
+    assert ask(url, "PATCH", path, {"retention_hours": 7}, {"if-match": changed.json["etag"]}).status == 200

@@ -14,7 +14,8 @@ GAP_SECONDS_MAX = 30.0
 
 @pytest.mark.slow
 def test_cluster_loses_nothing_that_it_acknowledged_among_faults(tmp_path: Path) -> None:
-    with ChaosRun(tmp_path, SEED, partitions=2, has_devices=True, workloads=("log", "delays")) as run:
+    workloads = ("log", "delays", "schemas", "register")
+    with ChaosRun(tmp_path, SEED, partitions=2, has_devices=True, workloads=workloads) as run:
         for nemesis in ("kill", "isolate", "power", "refuse"):
             fault = run.harm(nemesis, SECONDS, CALM_SECONDS)
             assert fault.without_controller < GAP_SECONDS_MAX, str(fault)
@@ -23,6 +24,6 @@ def test_cluster_loses_nothing_that_it_acknowledged_among_faults(tmp_path: Path)
 
     assert verdict.ok, str(verdict)
     assert run.watch.terms
-    log, delays = run.workloads
+    log, delays, *_ = run.workloads
     assert log.answers["stored"]
     assert delays.answers["200"]

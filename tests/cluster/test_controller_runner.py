@@ -8,9 +8,11 @@ from typing import Any, cast
 import pytest
 
 from goqueue.clock import NANOSECONDS
+from goqueue.cluster.controller_requests import DeleteTopic
 from goqueue.cluster.membership import Membership, MembershipSettings
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.metadata import ClusterRecord, ClusterState, FeatureLevelRaised, NodeFenced, NodeRegistered
+from goqueue.errors import ControllerUnavailable, TopicNotFound
 from goqueue.runtime.cluster.controller_runner import ControllerRunner
 
 NODES = ("n1", "n2", "n3")
@@ -164,3 +166,30 @@ def test_node_that_lost_the_office_fences_none(node: Node) -> None:
     node.office.gone("n3", "n1")
     node.wait(10)
     assert node.fenced == []
+
+
+def test_refusal_is_answered_when_what_it_was_decided_on_is_committed(node: Node) -> None:
+    async def main() -> None:
+        committed: list[asyncio.Future[int]] = []
+        lease = True
+
+        def append(records: Sequence[ClusterRecord]) -> "asyncio.Future[int]":
+            del records
+            committed.append(asyncio.get_running_loop().create_future())
+            return committed[-1]
+
+        node.append = append  # type: ignore[method-assign]
+        node.raft.has_lease = lambda _: lease
+        node.lead()
+        for refusal in (TopicNotFound, ControllerUnavailable):
+            before = len(committed)
+            asked = asyncio.ensure_future(node.office.decide(DeleteTopic("unknown")))
+            while len(committed) == before:
+                await asyncio.sleep(0)
+            assert not asked.done()
+            committed[-1].set_result(1)
+            with pytest.raises(refusal):
+                await asked
+            lease = False  # another node may have created the topic
+
+    asyncio.run(main())

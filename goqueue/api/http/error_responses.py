@@ -45,6 +45,7 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.TopicBusy, errors.TopicExists, errors.TransactionAborted, errors.TransactionFull,
             errors.TransactionNotOpen, errors.UnknownProducer,
         ),
+        412: (errors.SettingsChanged,),
         413: (errors.MessageTooLarge, errors.RequestTooLarge),
         415: (errors.MediaTypeUnsupported,),
         421: (errors.NotCoordinator, errors.NotLeader),

@@ -15,9 +15,9 @@ from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.producers import unknown_producer_id
 from goqueue.broker.core.replication_settings import check_replication
 from goqueue.broker.core.splits import Split, Splits, check_partition_count, plan_splits
-from goqueue.broker.core.topic import TopicSettings, TopicSpec, check_new_topic_name
+from goqueue.broker.core.topic import TopicSettings, TopicSpec, check_new_topic_name, settings_tag
 from goqueue.broker.core.work import Callback
-from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
+from goqueue.errors import GoQueueError, RequestInvalid, SettingsChanged, TopicExists, TopicNotFound
 from goqueue.limits import CLIENT_PRODUCER_ID_MIN, PRODUCER_BLOCK_BITS, PRODUCER_BLOCK_IDS
 from goqueue.quantities import quoted
 from goqueue.storage import frame
@@ -139,8 +139,15 @@ class Catalog:
         self._check_settings(spec.name, spec.settings)
         return TopicCreated(spec.name, spec.partitions, spec.settings, now_ns)
 
-    def alter_topic(self, name: str, changes: dict[str, Any]) -> TopicAltered:
+    def alter_topic(self, name: str, changes: dict[str, Any], expected: str = "") -> TopicAltered:
+        """Change settings; with `expected`, only if these are what that tag stands for."""
         topic = self.topic(name)
+        if expected and expected != settings_tag(topic.created_ns, topic.settings):
+            raise SettingsChanged(
+                f"topic {quoted(name)} has other settings than the request expects",
+                hint="read the topic again: its etag is sent as If-Match",
+                topic=name,
+            )
         settings = msgspec.structs.replace(topic.settings, **changes)
         self._check_settings(name, settings)
         return _altered(topic, settings=settings)

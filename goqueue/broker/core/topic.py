@@ -1,5 +1,6 @@
 """A topic: its name, settings and partitions."""
 
+import hashlib
 from typing import Annotated, Literal
 
 import msgspec
@@ -208,6 +209,12 @@ def check_new_topic_name(name: str) -> None:
 
 def log_name(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
+
+
+def settings_tag(created_ns: int, settings: TopicSettings) -> str:
+    """Return a tag that stands for these settings of one life of a topic."""
+    content = msgspec.json.encode([created_ns, msgspec.to_builtins(settings)], order="deterministic")
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
 class Topic:

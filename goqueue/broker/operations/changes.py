@@ -59,7 +59,7 @@ class ChangeableBroker(Protocol):
 
     def create_topic(self, spec: TopicSpec, told: Callback[Topic]) -> None: ...
 
-    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic]) -> None: ...
+    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic], expected: str = "") -> None: ...
 
     def delete_topic(self, name: str, told: Callback[int]) -> None: ...
 
@@ -168,13 +168,17 @@ class RecordedChanges:
         return (yield from self.carry_out(draft, _answer(partial(self.broker.create_topic, spec)), _with_topic))
 
     def alter_topic(
-        self, author: Author, name: str, settings: dict[str, Any], undoes: int | None = None
+        self, author: Author, name: str, settings: dict[str, Any], undoes: int | None = None, expected: str = ""
     ) -> Work[tuple[int, Topic]]:
         topic = self.broker.own_topic(name)
         changes = _setting_changes(to_builtins(topic.settings), to_builtins(settings))
         draft = new_operation(author, "topic_altered", name, _settings_summary(changes), [topic], undoes)
         draft = replace(draft, settings=changes)
-        return (yield from self.carry_out(draft, _answer(partial(self.broker.alter_topic, name, settings))))
+        return (
+            yield from self.carry_out(
+                draft, _answer(partial(self.broker.alter_topic, name, settings, expected=expected))
+            )
+        )
 
     def delete_topic(self, author: Author, name: str) -> Work[tuple[int, int]]:
         topic = self.broker.own_topic(name)

@@ -274,8 +274,8 @@ class ClusterTopics:
     def create_topic(self, spec: TopicSpec, told: Callback[Topic]) -> None:
         self._decide(CreateTopic(spec.name, spec.partitions, spec.settings), told, lambda: self._topic(spec.name))
 
-    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic]) -> None:
-        self._decide(AlterTopic(name, changes), told, lambda: self._topic(name))
+    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic], expected: str = "") -> None:
+        self._decide(AlterTopic(name, changes, expected), told, lambda: self._topic(name))
 
     def delete_topic(self, name: str, told: Callback[int]) -> None:
         self._decide(DeleteTopic(name), told, lambda: self._pending.pop(name, 0))

@@ -42,7 +42,7 @@ from goqueue.cluster.reassignment_records import NodeDraining, ReassignmentEnded
 from goqueue.cluster.replication_messages import IsrChange
 from goqueue.cluster.retelling import tell_state
 from goqueue.cluster.shared_logs import InternalTopic
-from goqueue.errors import ClusterChangeRefused, ControllerUnavailable
+from goqueue.errors import ClusterChangeRefused, ControllerUnavailable, GoQueueError
 from goqueue.limits import (
     CLUSTER_RETURNS_AT_ONCE,
     CLUSTER_SETTLED_SECONDS,
@@ -198,13 +198,25 @@ class ControllerRunner:
                 retry_after=1,
             )
         topic_id = self._topic_id(request)
-        records = controller.decide(request, self._member.wall_clock())
+        try:
+            records = controller.decide(request, self._member.wall_clock())
+        except GoQueueError:
+            if not isinstance(request, IsrChange):
+                await self._confirm()
+            raise
         committed = self.append(records)
         if isinstance(request, IsrChange):
             self._advance_moves()
         topic_id = topic_id or self._topic_id(request)
         started = next((one.reassignment.number for one in records if isinstance(one, ReassignmentStarted)), 0)
         return ControllerAnswer(await committed, topic_id, started)
+
+    async def _confirm(self) -> None:
+        """Wait until all that a refusal was decided on is committed. Raise if another controller may know better."""
+        await self.append([])
+        raft = self._member.raft
+        if raft is None or not raft.has_lease(self._member.now()):
+            raise ControllerUnavailable("another node may have become the controller", retry_after=1)
 
     def _advance_moves(self) -> None:
         """Do the next steps of reassignments."""
