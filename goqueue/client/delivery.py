@@ -343,7 +343,8 @@ def delivery_timed_out(batch: SendBatch, seconds: float) -> GoQueueError:
     if isinstance(refusal, QuotaExceeded) and not batch.unsure:
         sentence = f"{what} {was} not stored within {seconds} seconds: {refusal.sentence}"
         return QuotaExceeded(sentence, hint=refusal.hint, **refusal.details)
+    is_open = batch.unsure or refusal is None  # else each attempt was refused, or not sent
     return RequestTimedOut(
         f"{what} {was} not delivered within {seconds} seconds{f': {refusal}' if refusal else ''}",
-        hint=None if batch.sealed is None else f"{'it' if count == 1 else 'they'} may have been stored",
+        hint=f"{'it' if count == 1 else 'they'} may have been stored" if batch.sealed and is_open else None,
     )

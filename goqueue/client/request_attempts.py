@@ -60,6 +60,8 @@ def may_repeat(call: ApiRequest[Any], error: GoQueueError) -> bool:
 QUIET_SECONDS = 2.0
 """The time after which a broker that is away is reported."""
 _LEAST_SECONDS = 0.001
+_ANSWER_SECONDS = 0.1
+"""After a refusal, a request that must not be repeated is not sent with less time: silence says less than that."""
 _UNANSWERED = {"unsure", "unsent", "foreign"}
 """Details of errors that are no answer of a broker, or leave open whether it carried out the request."""
 
@@ -96,7 +98,8 @@ class RequestAttempts:
             self._deadline = max(self._deadline, min(now, self._patient_until) + self._timeout)
         delay, left = self._backoff.next(error), self._deadline - now
         self._failure = self._most_telling(error, is_late=left <= 0)
-        if not may_repeat(self._call, error) or delay >= left:
+        is_telling = self._failure is self._refusal and not self._call.idempotent
+        if not may_repeat(self._call, error) or delay + is_telling * _ANSWER_SECONDS >= left:
             error.details.pop("unsent", None)
             if error.details.get("unsure") and not error.details.get("foreign") and not self._call.idempotent:
                 error.hint = self._call.unsure_hint

@@ -304,6 +304,20 @@ def test_what_is_too_old_fails_and_says_why_it_waited() -> None:
     assert (batch.error.hint, batch.error.details["quota"]) == ("wait for retention", "max_storage_bytes")
 
 
+@pytest.mark.parametrize(("details", "hint"), [({"unsent": True}, None), ({"unsure": True}, "it may have been stored")])
+def test_message_that_was_refused_until_it_was_too_old_is_not_said_to_be_stored_perhaps(
+    details: dict[str, Any], hint: str | None
+) -> None:
+    sender = Sender(BatchingRules(linger=0, delivery_timeout=10))
+    batch = sender.add()
+    sender.dispatch.done(sender.step(), BrokerUnreachable("Connection refused", **details))
+    sender.clock.advance(10)
+    sender.dispatch.next()
+
+    assert isinstance(batch.error, RequestTimedOut)
+    assert batch.error.hint == hint
+
+
 def test_a_producer_id_that_is_refused_fails_what_waits_for_it() -> None:
     sender = Sender()
     sender.accumulator.identity = None

@@ -244,6 +244,18 @@ def test_broker_that_is_away_is_reported_once_after_a_while(caplog: pytest.LogCa
     assert caplog.messages == ["no answer from the broker at http://a: Connection refused; trying again for 28 s"]
 
 
+def test_refusal_is_what_is_told_where_no_time_is_left_for_an_answer_to_a_request_that_must_not_be_repeated() -> None:
+    unsafe: ApiRequest[None] = ApiRequest("POST", "/", lambda _: None, idempotent=False)
+    attempts, clock = attempts_and_clock(unsafe)
+    attempts.after(errors.NotEnoughReplicas("too few replicas"))
+    clock.advance(29.95)
+    refusal = errors.NotEnoughReplicas("too few replicas, at the end")
+    with pytest.raises(errors.NotEnoughReplicas) as told:
+        attempts.after(refusal)
+    assert told.value is refusal
+    assert told.value.hint != unsafe.unsure_hint
+
+
 def test_patience_extends_the_wait_for_an_answer_only() -> None:
     patient: ApiRequest[None] = ApiRequest("POST", "/", lambda _: None, patience=3600.0)
     away, broken = errors.BrokerUnreachable("x", unsent=True), errors.BrokerUnreachable("x", unsure=True)
