@@ -241,7 +241,9 @@ async def undrain(call: ApiCall) -> DrainResponse:
 
 async def _drain(call: ApiCall, *, is_draining: bool) -> DrainResponse:
     member, node = member_of(call), call.parameters["node"]
-    await member.ask(DrainNode(node, is_draining))
+    state = member.log.state  # asked again, the controller would not let the node finish its publishes
+    if is_draining != (node in state.draining) or node not in state.nodes:
+        await member.ask(DrainNode(node, is_draining))
     states = member.log.state.partitions.values()
     return DrainResponse(
         node_id=node,

@@ -58,6 +58,7 @@ from goqueue.runtime.cluster.cluster_settings import cluster_settings
 from goqueue.runtime.cluster.coordinator_exchange import CoordinatorExchange
 from goqueue.runtime.cluster.hanging_transactions import HangingTransactions
 from goqueue.runtime.cluster.leader_shards import LeaderShards
+from goqueue.runtime.cluster.node_drain import NodeDrain
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.remote_partitions import RemotePartitions
 from goqueue.runtime.cluster.replica_sizes import ReplicaSizeExchange
@@ -186,6 +187,7 @@ class BrokerService:
                 checks, meters = self.context.payload_checks, self.context.meters
                 self._shared = SharedState(member, self.runtime, checks, self._tasks, meters, self.pipeline)
             self.context.replica_sizes = ReplicaSizeExchange(member)
+            NodeDrain(member, self.runtime, self._tasks)
             await member.start()
             self.context.cluster = member
             if self._shared is not None:

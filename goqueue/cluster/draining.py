@@ -12,26 +12,28 @@ from goqueue.quantities import quoted
 
 
 def drain(state: ClusterState, request: DrainNode, is_up: Callable[[str], bool]) -> list[ClusterRecord]:
-    """Record that a node is drained, or is not any more, and move at once what it leads."""
+    """Record that a node is drained, or is not any more; asked again, move what it leads.
+
+    The node asks again itself when it has finished the publishes that are under way.
+    """
     node = request.node
     if node not in state.nodes:
         raise NodeNotFound(f"the cluster has no node {quoted(node)}", hint="`goqueue-cli cluster nodes` lists them")
-    if request.is_draining == (node in state.draining):
-        return []
-    moved = _moved_away(state, {*state.draining, node}, is_up) if request.is_draining else iter(())
-    return [NodeDraining(node, request.is_draining), *in_pieces(moved)]
+    if request.is_draining != (node in state.draining):
+        return [NodeDraining(node, request.is_draining)]
+    return move_leaders_away(state, {node}, is_up) if request.is_draining else []
 
 
-def move_leaders_away(state: ClusterState, is_up: Callable[[str], bool]) -> list[ClusterRecord]:
-    """Move what drained nodes lead, where another replica has come into the ISR since."""
-    return list(in_pieces(_moved_away(state, state.draining, is_up))) if state.draining else []
+def move_leaders_away(state: ClusterState, nodes: set[str], is_up: Callable[[str], bool]) -> list[ClusterRecord]:
+    """Move what these nodes, which are drained, lead, where another replica is in the ISR."""
+    return list(in_pieces(_moved_away(state, nodes, is_up))) if nodes else []
 
 
 def _moved_away(
-    state: ClusterState, draining: set[str], is_up: Callable[[str], bool]
+    state: ClusterState, nodes: set[str], is_up: Callable[[str], bool]
 ) -> Iterator[tuple[PartitionId, PartitionState]]:
     for log, one in state.partitions.items():
-        if one.leader in draining:
-            others = [node for node in one.isr if node not in draining and is_up(node)]
+        if one.leader in nodes:
+            others = [node for node in one.isr if node not in state.draining and is_up(node)]
             if others:
                 yield log, lead_with(one, others[0])

@@ -62,6 +62,8 @@ _log = logging.getLogger("goqueue.cluster")
 
 _TICK_NS = NANOSECONDS // 4
 """Between two calls of `tick`."""
+_DRAIN_NS = 2 * NANOSECONDS
+"""For a drained node to finish publishes, before others lead what it leads."""
 _LATE_NS = NANOSECONDS
 """A tick that is so late shows that this process stood still."""
 _INTERNAL = (
@@ -115,6 +117,8 @@ class ControllerRunner:
         """How late this loop has been of late: others may wait for it, so it accuses them later."""
         self._former = ""
         """The controller before this one."""
+        self._draining_ns: dict[str, int] = {}
+        """Since when this controller knows that a node is drained."""
         self._up_ns: dict[str, int] = {}
         """Since when this controller knows that a node is there."""
         self._fenced_at: dict[str, int] = {}
@@ -327,7 +331,9 @@ class ControllerRunner:
         if now // NANOSECONDS > before // NANOSECONDS:
             self._tell_again(raft)
             self._complete()
-            if records := move_leaders_away(state, self.controller.is_up):
+            self._draining_ns = {node: self._draining_ns.get(node, now) for node in state.draining}
+            overdue = {drained for drained, since in self._draining_ns.items() if now - since > _DRAIN_NS}
+            if records := move_leaders_away(state, overdue, self.controller.is_up):
                 forget(self.append(records))
             self._return_leaders(now)
 
