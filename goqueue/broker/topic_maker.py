@@ -182,6 +182,13 @@ class TopicMaker:
 
         self._journal.record([TopicAltered(**(asdict(known) | fields))], settled)
 
+    def begin_again(self, topic: Topic, partition: Partition) -> None:
+        """Begin a log anew that is gone: it follows another replica, which has everything."""
+        self._store.delete(partition.log.name)
+        topic.replace(self._broker.open_partition(topic.name, partition.number, topic.settings, is_here=True))
+        self._broker.note_ends([topic.name])
+        partition.wake()
+
     def _moved(self, topic: Topic, here: tuple[int, ...] | None) -> list[Partition]:
         """Return the partitions whose logs are to come to this node, or to leave it."""
         return [one for one in topic.partitions if self._broker.is_absent(one) == _is_here(one.number, here)]

@@ -83,6 +83,8 @@ class FollowerReplica:
     """The last epoch whose leader was elected without being in sync. Replicas of older ones may lose committed data."""
     sound_end: int = OFFSET_MAX
     """What is here below this offset is known to be sound. It confirms no more, so that it is not in sync meanwhile."""
+    lacks_beginning: bool = False
+    """The first messages are gone here, and retention has not removed them: this replica begins anew."""
     effects: list[AskLeader | CutBack | EmptyLog] = field(default_factory=list)
     stage: FollowerStage = field(init=False, default=FollowerStage.IDLE)
     problem: str = field(init=False, default="")
@@ -136,7 +138,10 @@ class FollowerReplica:
 
     def opened(self, answer: ReplicaOpened) -> None:
         """The leader has what this log has: data follows."""
-        if self._expects(answer):
+        if self._expects(answer) and self.lacks_beginning and answer.log_start < self.index.start:
+            self.stage = FollowerStage.CUTTING
+            self.effects.append(EmptyLog(0, ()))
+        elif self._expects(answer):
             self.stage = FollowerStage.STREAMING
             self._hear(answer.high_watermark, answer.log_start)
 
@@ -168,7 +173,11 @@ class FollowerReplica:
         else:
             end = max(min(answer.end, index.end_of(answer.epoch)[1]), index.start)
             effect = CutBack(end)
-        if end < self.high_watermark and index.last_epoch >= self.unclean_epoch:
+        if end < self.high_watermark and self.lacks_beginning:  # and its first epochs with them
+            effect = EmptyLog(0, ())
+        elif end < self.high_watermark and self.sound_end < self.high_watermark:  # an epoch began in what is damaged
+            effect = CutBack(max(min(end, self.sound_end), index.start))
+        elif end < self.high_watermark and index.last_epoch >= self.unclean_epoch:
             self.stage = FollowerStage.IDLE
             self.problem = (
                 f"the log of leader {self.leader} in epoch {self.epoch} ends or differs at offset {end}, and everything"
@@ -184,6 +193,7 @@ class FollowerReplica:
             self.index.cut(end)
         else:
             self.index.reset(start, rows)
+            self.lacks_beginning = False
         self.high_watermark = min(self.high_watermark, end)
         self.stage = FollowerStage.IDLE
 

@@ -118,9 +118,13 @@ class ScrubRunner:
 
     def _tell(self, log: Log, scrub: SegmentScrub) -> list[Damage]:
         """Return the damage that stays."""
+        if self.on_damage(log, scrub.damages):
+            return []
+        known = self.damages.get(log.name, [])
         for one in scrub.damages:
-            _log.error("%s is damaged at byte %d: %s", scrub.segment.path, one.position, one.reason)
-        return [] if self.on_damage(log, scrub.damages) else scrub.damages
+            if one not in known:
+                _log.error("%s is damaged at byte %d: %s", scrub.segment.path, one.position, one.reason)
+        return scrub.damages
 
     async def _on_thread(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, job)

@@ -55,6 +55,7 @@ def reset(log: Log, disk: Disk, start: int, rows: list[EpochStart]) -> None:
             _remove(disk, segment, "log")
         EpochNote(log.directory, EpochList(list(rows)), start).store(disk)
         empty = Segment.beginning(log.directory, start)
+        remove_files(disk, *empty.companions)  # of a segment whose log is lost
         for path in (empty.path, *empty.index_paths):
             disk.open(path, "create").close()
         disk.sync_directory(log.directory)

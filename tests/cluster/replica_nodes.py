@@ -45,7 +45,7 @@ class ReplicaNode:
         self.me = self.node = name
         self.state = ClusterState()
         self.state.feature_level = FEATURE_LEVEL
-        self.broker_epoch = 1
+        self.broker_epoch, self.applied_end = 1, 0
         self.is_held, self.feature_level = True, FEATURE_LEVEL
         self.settings = self.log = self.presence = self.lease = self
         self.runtime = Runtime(disk, SystemClock(), Metrics("1"))

@@ -208,6 +208,40 @@ def test_damaged_follower_confirms_only_what_is_sound_until_it_was_repaired() ->
     assert (leader.followers["n2"].match, leader.high_watermark) == (4, 4)
 
 
+def test_damage_that_has_taken_the_first_frame_of_an_epoch_is_cut_off() -> None:
+    one, two = one_leader()
+    one.lead(state("n1", 2, ("n1", "n2")))
+    one.publish("c")
+    one.sync()
+    two.follow("n1", 2)
+    exchange(one, two)
+    two.restart()
+    two.follow("n1", 2)
+    follower = two.follower
+    assert follower is not None
+    follower.high_watermark, follower.index.rows = 5, follower.index.rows[:1]
+    follower.is_sound_below(2)
+    exchange(one, two)
+
+    assert follower.problem == ""
+    assert follower.index.last_epoch == 2
+    assert two.records == one.records
+
+
+def test_follower_whose_first_messages_are_gone_begins_anew() -> None:
+    one, two = one_leader()
+    follower = two.follower
+    assert follower is not None
+    follower.disconnected()
+    follower.lacks_beginning = True
+    follower.index.forget_below(1)
+    follower.connected()
+    exchange(one, two)
+
+    assert two.records == one.records
+    assert not follower.lacks_beginning
+
+
 def test_headers_and_positions_are_decoded_as_they_were_encoded() -> None:
     header = DataHeader(LOG, 3, 1 << 40, (1 << 40) + 5, 7, 2, has_gaps=True)
     rows = [ReplicaPosition(LOG, 3, 9, 1), ReplicaPosition(LOG, 4, 1 << 50)]

@@ -126,13 +126,12 @@ def test_damaged_follower_is_not_in_sync_until_it_was_repaired(tmp_path: Path) -
     run(main, tmp_path)
 
 
-@pytest.mark.parametrize("kept", [0, 200, 1000])
-def test_truncated_segment_gets_its_end_back(tmp_path: Path, kept: int) -> None:
+def test_truncated_segment_gets_its_end_back(tmp_path: Path) -> None:
     async def main(cluster: ReplicaCluster) -> None:
         node = cluster.nodes["n2"]
         before = contents(node)
         path = path_of(node, 2)
-        path.write_bytes(path.read_bytes()[:kept])
+        path.write_bytes(path.read_bytes()[:200])
 
         await read(node)
         await until_repaired(cluster, "n2")

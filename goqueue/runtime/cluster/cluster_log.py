@@ -43,8 +43,15 @@ _RECORDS_AT_ONCE = 10_000
 class ClusterLog:
     """The log, the newest records of it in memory, and the state."""
 
-    def __init__(self, store: Store, disk: Disk, on_report: Callable[[], None], *, is_new: bool) -> None:
-        """`on_report` is called when the log has come further, or will not. A new node begins with an empty log."""
+    def __init__(
+        self, store: Store, disk: Disk, on_report: Callable[[], None], *, is_new: bool, noted_end: int = 0
+    ) -> None:
+        """`on_report` is called when the log has come further, or will not. A new node begins with an empty log.
+
+        `noted_end` was committed before: a voter that has lost it must not vote.
+        """
+        if noted_end and not is_new:
+            store.expect(CLUSTER_LOG, noted_end)
         if is_new and CLUSTER_LOG in store.unopened:  # from a backup of another node
             store.delete(CLUSTER_LOG)
         known = CLUSTER_LOG in store.logs or CLUSTER_LOG in store.unopened

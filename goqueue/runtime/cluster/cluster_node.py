@@ -56,6 +56,7 @@ from goqueue.runtime.cluster.peer_tls import PeerFailure
 from goqueue.runtime.cluster.presence import Presence
 from goqueue.runtime.cluster.proposals import Proposals
 from goqueue.runtime.cluster.recovery_exchange import RecoveryExchange
+from goqueue.runtime.cluster.replica_ends import ReplicaEnds
 from goqueue.runtime.cluster.replicas import Replicas
 from goqueue.runtime.cluster.serving_lease import ServingLease
 from goqueue.runtime.cluster.votes import Votes
@@ -117,8 +118,8 @@ class ClusterNode:
         self._loop, self.leaderless_ns = asyncio.get_running_loop(), self.now()
         self._notes = NodeNotes(runtime.disk, runtime.store.path)
         self.votes = Votes(self, self._notes, runtime.on_failure.emit)
-        note = self._notes.load(settings.node)
-        self.log = ClusterLog(runtime.store, runtime.disk, self._on_report, is_new=note is None)
+        note, noted = self._notes.load(settings.node), ReplicaEnds(runtime.disk, runtime.store.path).cluster_end
+        self.log = ClusterLog(runtime.store, runtime.disk, self._on_report, is_new=note is None, noted_end=noted)
         if note is None:
             note = ClusterNote(NodeIdentity(settings.node, str(uuid.uuid4())))
             self._notes.save(note)

@@ -21,6 +21,7 @@ from goqueue.errors import GoQueueError
 from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.replica_ends import NotedEnds, ReplicaEnds
 from goqueue.runtime.cluster.replica_owner import ReplicaOwner
+from goqueue.runtime.cluster.replica_repair import ReplicaRepair
 
 _log = logging.getLogger("goqueue.cluster")
 
@@ -64,6 +65,7 @@ class DelayedOwner(ReplicaOwner, Protocol):
 
     local: dict[PartitionId, LocalReplica]
     shortened: set[PartitionId]
+    repair: ReplicaRepair
 
     def address_of(self, node: str) -> str | None: ...
 
@@ -103,6 +105,7 @@ class DelayedReplicas:
         if not is_lost:
             role = Leadership(partition.topic, partition.number, owner.me, owner.address_of, owner.has_lease)
             owner.local[log] = DelayedReplica(owner, main, delays, role, noted)
+            owner.repair.attached(owner.local[log])
 
     def begun(self, log: PartitionId) -> None:
         """The leader of a partition has a delayed log: make this one."""

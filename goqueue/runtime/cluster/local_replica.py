@@ -54,16 +54,14 @@ class LocalReplica:
         self.follower: FollowerReplica | None = None
         self.failure: str = ""
         """Why this replica takes no part until the next start."""
-        self.sound_end = OFFSET_MAX
-        """What is here from this offset on is damaged in part, and is being repaired."""
+        self.sound_end, self.lacks_beginning = OFFSET_MAX, False  # where damage begins; whether the beginning is gone
         self.delayed: LocalReplica | None = None
         """The replica of the delayed log, if there is one."""
         self.on_role: Callable[[], None] = lambda: None
         """Called when this replica leads or not, has all committed that it inherited, or a follower has asked."""
         self._owner, self._disk = owner, owner.disk
-        self._noted = max(min(noted.high_watermark, partition.log_end), partition.earliest)
+        self._noted, self._told = max(min(noted.high_watermark, partition.log_end), partition.earliest), 0
         self._change: asyncio.Task[None] | None = None
-        self._told = 0
         partition.commits.replicated_end = self._noted
         hide(partition.log, self._disk, self._noted)
         partition.derive()
@@ -83,8 +81,8 @@ class LocalReplica:
 
     @property
     def ends(self) -> NotedEnds:
-        """Return how far it is committed and decided."""
-        return NotedEnds(self.high_watermark, min(self.high_watermark, self.partition.last_stable))
+        one, end = self.partition, self.high_watermark
+        return NotedEnds(end, min(end, one.last_stable), one.earliest)
 
     # --- who leads ---
 
@@ -147,7 +145,8 @@ class LocalReplica:
 
     def _drop_follower(self) -> None:
         if self.follower is not None:
-            self._noted, self.follower = self.follower.high_watermark, None
+            core, self.follower = self.follower, None
+            self._noted, self.lacks_beginning = core.high_watermark, core.lacks_beginning
 
     def _fail(self, error: GoQueueError) -> None:
         """Take no part until the next start: what the disk holds is not known."""
@@ -217,6 +216,7 @@ class LocalReplica:
             self.id, state.leader, state.leader_epoch, index, self._noted, owner.broker_epoch, state.unclean_epoch
         )
         self.follower.sound_end, self.follower.partition_epoch = self.sound_end, self.state.partition_epoch
+        self.follower.lacks_beginning = self.lacks_beginning
         if state.leader in owner.streams:
             self.follower.connected()
             self.do_follower_effects()

@@ -1,6 +1,7 @@
 """The note of a node of how far its replicas are committed and decided. It is a lower bound, written from time to time.
 
-{data}/high-watermarks    by log: what is committed, and where the oldest open transaction began if there is one
+{data}/high-watermarks    by log: what is committed, where it begins, and where the oldest open transaction began if
+                          there is one; and how far the log of the cluster is applied
 """
 
 import logging
@@ -19,6 +20,7 @@ from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 _log = logging.getLogger("goqueue.cluster")
 
 NOTE = "high-watermarks"
+_PARTS = "ends", "undecided", "starts"
 
 
 class NotedEnds(NamedTuple):
@@ -27,6 +29,8 @@ class NotedEnds(NamedTuple):
     high_watermark: int = 0
     undecided: int | None = None
     """Every transaction below is decided; None: this was never noted."""
+    start: int | None = None
+    """The first offset; None: this was never noted."""
 
 
 class ReplicaEnds:
@@ -34,6 +38,8 @@ class ReplicaEnds:
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk, self._path = disk, f"{path}/{NOTE}"
+        self.cluster_end = 0
+        """The log of the cluster was committed up to here."""
         self._noted = self._load()
 
     def of(self, log: PartitionId) -> NotedEnds:
@@ -59,22 +65,25 @@ class ReplicaEnds:
             return {}
         note = decode_checkpoint(read_all(self._disk, self._path)) or {}
         try:
-            ends, undecided = (convert(note.get(name, {}), dict[str, int]) for name in ("ends", "undecided"))
+            ends, undecided, starts = (convert(note.get(name, {}), dict[str, int]) for name in _PARTS)
+            self.cluster_end = convert(note.get("cluster_end", 0), int)
         except ValidationError as error:
             _log.warning("the note %s is left out: %s", self._path, error)
             return {}
-        return {key: NotedEnds(end, undecided.get(key, end)) for key, end in ends.items()}
+        return {key: NotedEnds(end, undecided.get(key, end), starts.get(key)) for key, end in ends.items()}
 
-    def store(self, news: dict[PartitionId, NotedEnds]) -> Work[None]:
+    def store(self, news: dict[PartitionId, NotedEnds], cluster_end: int = 0) -> Work[None]:
         """Write what has changed, besides what was noted of logs that take no part yet."""
         found = self._noted | {_key(log): ends for log, ends in news.items()}
-        if found == self._noted:
+        if found == self._noted and cluster_end <= self.cluster_end:
             return
         ends = {key: one.high_watermark for key, one in found.items()}
         undecided = {key: one.undecided for key, one in found.items() if one.undecided not in (None, ends[key])}
         try:
-            yield _job(self._disk, self._path, ends=ends, undecided=undecided)
-            self._noted = found
+            starts = {key: one.start for key, one in found.items() if one.start is not None}
+            note = {"ends": ends, "undecided": undecided, "starts": starts, "cluster_end": cluster_end}
+            yield _job(self._disk, self._path, **note)
+            self._noted, self.cluster_end = found, cluster_end
         except GoQueueError as error:
             _log.warning("high watermarks could not be noted: %s", error)
 

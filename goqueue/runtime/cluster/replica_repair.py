@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
+from goqueue.broker.core.names import is_internal
 from goqueue.clock import NANOSECONDS
 from goqueue.cluster.leader_replica import AskController
-from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.partitions import PartitionId, partition_of
 from goqueue.cluster.replication_messages import FetchRange, RangeFetched, ResignLeadership
 from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.limits import CLUSTER_SLICE_BYTES, OFFSET_MAX
@@ -149,6 +150,19 @@ class ReplicaRepair:
         self.found(replica, damages)
         return True
 
+    def begin_lost_logs(self) -> None:
+        """Begin logs anew that are gone here while another replica leads: they are fetched as a whole."""
+        broker, lost = self._runtime.broker, self._runtime.store.unopened
+        for topic, partition in list(broker.partitions()) if lost else ():
+            error, role = lost.get(partition.log.name), partition.leadership
+            is_led = role is not None and role.leader not in ("", self._owner.me)
+            if isinstance(error, RangeDamaged) and is_led and not is_internal(topic.name):
+                _log.warning("log %s is gone and is fetched from other replicas", partition.log.name)
+                try:
+                    broker.maker.begin_again(topic, partition)
+                except GoQueueError as failure:
+                    _log.error("log %s cannot be begun anew: %s", partition.log.name, failure)
+
     # --- repair ---
 
     async def _repair(self, replica: LocalReplica) -> None:
@@ -211,7 +225,9 @@ class ReplicaRepair:
         state, leader = replica.state, replica.leader
         if state is None or leader is None or state.isr == (leader.me,):
             return
-        request = ResignLeadership(replica.id, leader.me, leader.epoch, "its log is damaged", is_damaged=True)
+        request = ResignLeadership(
+            partition_of(replica.id), leader.me, leader.epoch, "its log is damaged", is_damaged=True
+        )
         self._owner.ask_controller(replica, AskController(request))
         deadline = self._owner.clock.monotonic_ns() + round(_RESIGN_SECONDS * NANOSECONDS)
         while replica.leader is leader and self._owner.clock.monotonic_ns() < deadline:

@@ -68,6 +68,7 @@ class NodeSettings(Protocol):
 
 class NodeLog(Protocol):
     state: ClusterState
+    applied_end: int
 
 
 class NodePresence(Protocol):
@@ -189,7 +190,11 @@ class Replicas:
         noted = self._noted.of(log)
         if partition.log_end < max(noted.high_watermark, self._runtime.broker.noted_end(partition)):
             self.shortened.add(log)
+        lacks_beginning = partition.earliest > (partition.earliest if noted.start is None else noted.start)
+        if lacks_beginning:
+            self.shortened.add(log)
         replica = self.local[log] = LocalReplica(self, log, partition, role, noted)
+        replica.lacks_beginning = lacks_beginning
         self.repair.attached(replica)
         replica.set_state(self._node.log.state.partitions.get(log))
 
@@ -431,10 +436,12 @@ class Replicas:
             replica.forget_below_start()
             if replica.partition.log.is_closed:
                 self._drop(log)
+        self.repair.begin_lost_logs()
         deleted = self._node.log.state.deleted
         self._early = {log: asked for log, asked in self._early.items() if asked and log.topic_id not in deleted}
         self._noted.forget_topics(deleted)
 
     async def _store_note(self) -> None:
         """Note what is committed and decided, if that has changed."""
-        await self.perform(self._noted.store({log: replica.ends for log, replica in self.local.items()}))
+        ends = {log: replica.ends for log, replica in self.local.items()}
+        await self.perform(self._noted.store(ends, self._node.log.applied_end))
