@@ -174,13 +174,13 @@ def test_client_of_a_node_that_is_cut_off_goes_on_at_the_others(
     cluster: LedCluster, client_class: type[Client]
 ) -> None:
     cluster.cut("n1", "n2")
-    with client_class(cluster.urls[0], timeout=5) as client:
+    with client_class(cluster.urls[0], timeout=30) as client:
         assert client.publish("orders", "0", partition=0).offset == 0
-    with client_class(cluster.urls[0], timeout=5) as client:
+    with client_class(cluster.urls[0], timeout=30) as client:
         assert client.segments("orders", 0).high_watermark == 1
-    with client_class(cluster.urls[0], timeout=5) as client, client.producer(delivery_timeout=5) as producer:
+    with client_class(cluster.urls[0], timeout=30) as client, client.producer(delivery_timeout=30) as producer:
         assert producer.send("orders", "1", partition=0).result().offset == 1
-    with client_class(cluster.urls[0], timeout=5) as client:
+    with client_class(cluster.urls[0], timeout=30) as client:
         assert [message.text for message in client.reader("orders", 0)] == ["0", "1"]
 
 

@@ -76,10 +76,10 @@ class ServedCluster:
 
     @staticmethod
     def wait_for(condition: Callable[[], bool]) -> None:
-        """Wait for a condition; a broker that cannot answer now is asked again."""
+        """Wait for a condition; a broker that cannot answer now, or does not know a node yet, is asked again."""
         pause, until = threading.Event(), time.monotonic() + WAIT_SECONDS
         while time.monotonic() < until:
-            with suppress(GoQueueError):
+            with suppress(GoQueueError, StopIteration):
                 if condition():
                     return
             pause.wait(0.02)

@@ -22,7 +22,7 @@ from tests.brokers import Answer
 from tests.rpc.stubs import Refused, Stubs, stubs_of
 
 ALIASES = ("{}", "b.{}", "a.b.{}", "B.{}", "../b.{}")
-_SECONDS = 5
+_SECONDS = 60
 _LAST = ("Create", "Register", "Publish", "Join", "Init", "Begin")
 """Methods that create something are called last: what is there then is the caller's own."""
 _FIELDS = {
