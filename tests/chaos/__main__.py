@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 from random import Random, SystemRandom
+from statistics import median
 
 from tests.chaos.nemeses import NEMESES
 from tests.chaos.run import ChaosRun, Fault
@@ -84,17 +85,18 @@ def _play(path: Path, seed: int, options: argparse.Namespace, deadline: float, f
 
 
 def _table(faults: list[Fault]) -> str:
+    """Return median and longest of each fault: without a controller, and without progress of each workload."""
     found = defaultdict[str, list[Fault]](list)
     for fault in faults:
         found[fault.nemesis].append(fault)
-    lines = ["| Fault | Times | Longest without a controller | No acknowledgement: median | Longest |"]
-    lines.append("| --- | --- | --- | --- | --- |")
+    workloads = [*dict.fromkeys(name for fault in faults for name in fault.unavailable)]
+    lines = [f"| Fault | Times | Without a controller | {' | '.join(workloads)} |"]
+    lines.append("| --- " * (3 + len(workloads)) + "|")
     for name, those in sorted(found.items()):
-        gaps = sorted(one.unavailable or 0.0 for one in those)
-        lines.append(
-            f"| {name} | {len(those)} | {max(one.without_controller for one in those):.2f} s"
-            f" | {gaps[len(gaps) // 2]:.2f} s | {gaps[-1]:.2f} s |"
-        )
+        columns = [[one.without_controller for one in those]]
+        columns += [[one.unavailable.get(workload, 0.0) for one in those] for workload in workloads]
+        cells = " | ".join(f"{median(column):.1f}, {max(column):.1f} s" for column in columns)
+        lines.append(f"| {name} | {len(those)} | {cells} |")
     return "\n".join(lines)
 
 

@@ -4,8 +4,9 @@ import asyncio
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -31,11 +32,12 @@ class Fault:
     chosen: tuple[str, ...]
     seconds: float
     without_controller: float
-    unavailable: float | None = None
-    """The longest time in which some partition acknowledged nothing."""
+    unavailable: Mapping[str, float] = field(default_factory=dict)
+    """By workload: the longest time in which something of it did not go on."""
 
     def __str__(self) -> str:
-        unavailable = "" if self.unavailable is None else f", nothing acknowledged for {self.unavailable:.2f} s"
+        gaps = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.unavailable.items())
+        unavailable = f", nothing acknowledged for {gaps}" if gaps else ""
         return (
             f"{self.nemesis} of {', '.join(self.chosen) or 'links'} for {self.seconds:.2f} s:"
             f" no controller for {self.without_controller:.2f} s{unavailable}"
@@ -124,7 +126,7 @@ class ChaosRun:
         self._await_works(time.monotonic())
         self.wait(calm)
         until = time.monotonic()
-        unavailable = max((one.gap(since, until) for one in self.workloads), default=None)
+        unavailable = {one.name: one.gap(since, until) for one in self.workloads}
         gap = self.watch.available.longest(since, until)
         self.faults.append(Fault(name, tuple(nemesis.what) or nemesis.chosen, ended - since, gap, unavailable))
         self._check_clients()
