@@ -32,6 +32,25 @@ def test_failed_node_is_no_living_voter_until_it_is_started_again(tmp_path: Path
     run(main, tmp_path)
 
 
+def test_others_lead_what_a_failed_node_has_led_until_it_is_started_again(tmp_path: Path) -> None:
+    async def main(cluster: RunningCluster) -> None:
+        failed = next(node for node in cluster.nodes.values() if node is not cluster.controller)
+        others = [node for node in cluster.nodes if node != failed.name]
+        await cluster.agree(lambda node: "__consumer_offsets" in node.member.log.state.topics)
+        failed.member.fail(DiskFull("the device has no space left"))
+
+        def led(node: RunningNode) -> set[str]:
+            return {one.leader for one in node.member.log.state.partitions.values()}
+
+        await cluster.agree(lambda node: failed.name not in led(node), *others)
+        await cluster.agree(lambda node: failed.name in node.member.log.state.fenced, *others)
+        await failed.stop()
+        await failed.start()
+        await cluster.agree(lambda node: failed.name not in node.member.log.state.fenced, *others)
+
+    run(main, tmp_path)
+
+
 def test_node_that_connects_later_is_told_of_the_failure(tmp_path: Path) -> None:
     async def main(cluster: RunningCluster) -> None:
         failed, late = (node for node in cluster.nodes.values() if node is not cluster.controller)

@@ -321,9 +321,11 @@ class ControllerRunner:
         assert self.controller is not None, "an office with topics is open"
         state = self.controller.state
         for node in list(state.nodes):
+            has_failed = node in self._member.membership.failures  # it is heard, and follows no decision any more
             if node in state.fenced:
-                self._unfence(node, raft)
-            elif self._silence_ns(node, now) > self._member.settings.session_ns + 2 * self._lateness_ns:
+                if not has_failed:
+                    self._unfence(node, raft)
+            elif has_failed or self._silence_ns(node, now) > self._member.settings.session_ns + 2 * self._lateness_ns:
                 self._fence(node)
             else:
                 self._fence_gone(node)
