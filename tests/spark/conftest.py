@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from goqueue.spark import session as sessions
+from goqueue.spark.launch import class_archive
+from goqueue.spark.launch.java import find_java
 from tests.spark.programs import Finished, Inspect, run_program
 from tests.spark.shared_jvm import shared_session
 from tests.spark.traffic import Traffic, traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_class_archive_is_made() -> Iterator[None]:
+    """Use the class archive of this environment if it has one: to make one takes longer than it saves in one run."""
+    path = class_archive.archive_path(find_java(), sessions._spark_home())
+    with pytest.MonkeyPatch.context() as patch:
+        if path is None or not class_archive.is_ready(path):
+            patch.setenv("XDG_CACHE_HOME", f"{os.devnull}/none")
+        yield
 
 
 @pytest.fixture(scope="session")
