@@ -173,6 +173,18 @@ def test_the_oldest_answers_are_forgotten_first() -> None:
     assert [known.get(broker_call("topic", str(number))) for number in range(5)] == [9, None, None, None, 4]
 
 
+async def test_refused_call_is_not_repeated_by_the_round_that_waited() -> None:
+    async with connected() as (service, gate):
+        for _ in range(2):
+            service.look([STATS, TOPICS])
+        await turn()
+        gate.answers["stats"].set_exception(PermissionDenied("no right"))
+        await turn()
+        gate.answers["topic_details"].set_result([])
+        await turn()
+        assert gate.asked == ["stats", "topic_details", "topic_details"]
+
+
 async def test_refused_call_is_not_repeated_before_it_may_be_answered_otherwise() -> None:
     clock = FrozenClock()
     async with connected(clock) as (service, gate):

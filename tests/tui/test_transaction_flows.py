@@ -75,6 +75,7 @@ async def test_the_next_transaction_is_not_hit_by_what_was_meant_for_the_one_bef
         await see(pilot, f"{begun} of till-1: transaction {begun} was committed before")
         await press(pilot, "escape", "p")
         await see_news(pilot, "paused")
+        await until(pilot, lambda: pilot.app.service.is_idle)  # a round that was under way shows what it found
         await asyncio.to_thread(till.commit)
         await asyncio.to_thread(till.begin)
         await press(pilot, "x", "enter")

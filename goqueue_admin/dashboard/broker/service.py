@@ -203,14 +203,13 @@ class Service:
 
     def look(self, questions: Sequence[BrokerCall], *, fresh: bool = False) -> None:
         """Run a round of calls in order. `fresh` cancels the current round first, for a new screen."""
-        questions = [asked for asked in questions if not self._is_refused(asked)]
         if fresh:
             self.generation += 1
             self._next = ()
             if self._round is not None:
                 self._round.cancel()
                 self._round = None
-        if self._round is not None and not self._round.done():
+        if not self.is_idle:
             self._next = questions
         else:
             self._round = asyncio.create_task(self._rounds(questions, self.generation), name="dashboard-round")
@@ -226,10 +225,15 @@ class Service:
         is_lasting = isinstance(error, TenantsOff | ClusterOff) or "tenant" in error.details
         return is_lasting or self.clock.now_ns() - at_ns < REFUSED_SECONDS * NANOSECONDS
 
+    @property
+    def is_idle(self) -> bool:
+        """True while no round of calls is under way."""
+        return self._round is None or self._round.done()
+
     async def _rounds(self, questions: Sequence[BrokerCall], generation: int) -> None:
         while questions and generation == self.generation:
             for asked in dict.fromkeys(questions):
-                if not await self._answer(asked, generation):
+                if not self._is_refused(asked) and not await self._answer(asked, generation):
                     break
             questions, self._next = self._next, ()
 
