@@ -23,7 +23,7 @@ def test_killed_controller_is_replaced_and_follows_when_it_returns(tmp_path: Pat
         nodes.start(first)
         assert nodes.controller(other_than=first) == second
         nodes.wait(lambda: len({nodes.state(name).version for name in NAMES}) == 1)
-        assert nodes.node(second, first).status == "alive"
+        nodes.wait(lambda: nodes.node(second, first).status == "alive")
 
 
 def test_silent_controller_is_replaced_and_leads_no_more_when_it_wakes(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_clean_stop_of_the_controller_hands_over(tmp_path: Path) -> None:
         second = nodes.controller(other_than=first)
 
         assert code == 0
-        assert nodes.node(second, first).status == "leaving"
+        nodes.wait(lambda: nodes.node(second, first).status == "leaving")
 
 
 def test_node_with_an_empty_directory_has_no_vote(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_node_with_an_empty_directory_has_no_vote(tmp_path: Path) -> None:
         nodes.wait(lambda: nodes.state(wiped).controller_id == controller and nodes.state(wiped).version > 0)
         assert not nodes.state(wiped).has_vote
         for name in NAMES:
-            assert nodes.node(name, wiped).role == "observer"
+            nodes.wait(lambda name=name: nodes.node(name, wiped).role == "observer")  # type: ignore[misc]
             assert "its data directory is not the one that votes" in (nodes.node(name, wiped).problem or "")
             findings = ask(nodes.brokers[name].url, "GET", "/doctor").json["findings"]
             assert [one["subject"] for one in findings if one["code"] == "vote_missing"] == [wiped]
