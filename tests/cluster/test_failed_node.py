@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goqueue.errors import DiskFull
+from goqueue.errors import DiskFailed, DiskFull
 from goqueue.runtime.cluster.cluster_facts import cluster_condition, cluster_facts
 from tests.cluster.nodes import RunningCluster, RunningNode, run
 
@@ -47,6 +47,15 @@ def test_others_lead_what_a_failed_node_has_led_until_it_is_started_again(tmp_pa
         await failed.stop()
         await failed.start()
         await cluster.agree(lambda node: failed.name not in node.member.log.state.fenced, *others)
+
+    run(main, tmp_path)
+
+
+def test_node_whose_catalog_takes_no_records_takes_no_part(tmp_path: Path) -> None:
+    async def main(cluster: RunningCluster) -> None:
+        failed = cluster["n2"]
+        failed.runtime.store.logs["__metadata/0"].fence_off(DiskFailed("the device failed"))
+        await cluster.agree(lambda node: "the device failed" in node.member.membership.failures.get("n2", ""))
 
     run(main, tmp_path)
 

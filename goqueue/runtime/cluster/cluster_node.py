@@ -332,12 +332,12 @@ class ClusterNode:
     def fail(self, error: GoQueueError) -> None:
         """Take no part any more: what this disk has is not known."""
         _log.error("node %s takes no part in the cluster any more: %s", self.settings.node, error)
-        self.failure, self.raft = error, None
+        self.failure, self.raft, self.leaderless_ns = error, None, self.leaderless_ns or self.now()
+        self.replicas.stop_all()
         self.membership.failures[self.settings.node] = error.sentence
         for link in self.network.links.values():
             link.send(Failed(error.sentence))
         self.office.look()
-        self.leaderless_ns = self.leaderless_ns or self.now()
         self._proposals.refuse()
         self._tell_changed()
 

@@ -18,9 +18,9 @@ from goqueue.broker.core.catalog import TopicCreated
 from goqueue.broker.core.names import SECURITY, is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split
-from goqueue.broker.core.topic import Topic, TopicSpec
+from goqueue.broker.core.topic import Topic, TopicSpec, log_name
 from goqueue.broker.core.work import Callback
-from goqueue.broker.internal_topics import FOLLOWED, GROUPS, TRANSACTIONS
+from goqueue.broker.internal_topics import CATALOG, FOLLOWED, GROUPS, TRANSACTIONS
 from goqueue.broker.losses import UnavailableLog
 from goqueue.broker.scaling import ScaledTopic
 from goqueue.cluster.controller_requests import (
@@ -102,6 +102,12 @@ class ClusterTopics:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+
+    @property
+    def fence(self) -> GoQueueError | None:
+        """Why the catalog of this node takes no records any more: no topic and no producer can begin here."""
+        log = self._runtime.store.logs.get(log_name(CATALOG, 0))
+        return None if log is None else log.fence
 
     def verdict(self) -> tuple[tuple[PartitionId, ...], bool]:
         """Return the replicas that have lost something that they had confirmed, and whether the catalog is whole."""

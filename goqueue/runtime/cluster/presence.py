@@ -9,6 +9,7 @@ from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.messages import NodeIdentity
 from goqueue.cluster.peer_messages import Register, Unreachable
 from goqueue.cluster.raft import Raft
+from goqueue.errors import GoQueueError
 from goqueue.limits import CLUSTER_REGISTER_SECONDS, CLUSTER_WITNESS_SECONDS
 from goqueue.runtime.cluster.cluster_log import ClusterLog
 from goqueue.runtime.cluster.cluster_settings import ClusterSettings
@@ -28,6 +29,9 @@ class PresentNode(Protocol):
     office: ControllerRunner
     topics: ClusterTopics
     is_stopping: bool
+    failure: GoQueueError | None
+
+    def fail(self, error: GoQueueError) -> None: ...
 
     @property
     def controller(self) -> NodeIdentity | None: ...
@@ -65,6 +69,8 @@ class Presence:
 
     def register(self) -> None:
         """Have this process recorded, unless it is; called again and again."""
+        if self._member.failure is None and (fence := self._member.topics.fence) is not None:
+            self._member.fail(fence)
         member, controller, now = self._member, self._member.controller, self._member.now()
         if self.has_left or member.is_stopping or controller is None or self.is_registered:
             return

@@ -154,10 +154,14 @@ class Replicas:
         self._is_stopping = True
         if self._timer is not None:
             self._timer.cancel()
-        for replica in self.local.values():
-            replica.set_state(None)
+        self.stop_all()
         await self._tasks.stop()
         await self._store_note()
+
+    def stop_all(self) -> None:
+        """Lead and follow nothing any more."""
+        for replica in list(self.local.values()):
+            replica.set_state(None)
 
     async def perform(self, work: Work[Any]) -> Any:
         return await self._runtime.perform(work)
@@ -188,10 +192,9 @@ class Replicas:
             return
         self._roles.pop(key, None)
         noted = self._noted.of(log)
-        if partition.log_end < max(noted.high_watermark, self._runtime.broker.noted_end(partition)):
-            self.shortened.add(log)
+        end = max(noted.high_watermark, self._runtime.broker.noted_end(partition))
         lacks_beginning = partition.earliest > (partition.earliest if noted.start is None else noted.start)
-        if lacks_beginning:
+        if lacks_beginning or partition.log_end < end:
             self.shortened.add(log)
         replica = self.local[log] = LocalReplica(self, log, partition, role, noted)
         replica.lacks_beginning = lacks_beginning
