@@ -95,11 +95,12 @@ class Reassigner:
                 raise ClusterChangeRefused(
                     f"partition {name} cannot move to node {node}, which is not there", hint="start it first"
                 )
-        if any(one.log == log for reassignment in self.active() for one in self._left(reassignment)):
-            raise ClusterChangeRefused(
-                f"partition {name} is being moved",
-                hint="wait for that, or cancel it: `goqueue-admin reassign list`",
-            )
+        for reassignment in self.active():  # one that is over there too would be taken for one that is not
+            if any(one.log == log for one in reassignment.moves):
+                raise ClusterChangeRefused(
+                    f"partition {name} is being moved by reassignment {reassignment.number}, which is not over",
+                    hint="wait for that, or cancel it: `goqueue-admin reassign list`",
+                )
         return Move(log, state.replicas, target)
 
     def change(self, request: ChangeReassignment) -> list[ClusterRecord]:

@@ -147,3 +147,17 @@ def test_schedule_of_a_delayed_log_that_goes_back_has_nothing_more(tmp_path: Pat
         assert all(delays_of(found).schedule.find(at) == expected.find(at) for at in range(offset + 3))
 
     run(tmp_path, scenario)
+
+
+def test_replica_that_goes_leaves_the_delayed_log_with_its_partition(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = await until_led(cluster, "n1")
+        await schedule(leader, b"later", LATER)
+        await cluster.until(lambda: all(delayed_replica(node) is not None for node in cluster.nodes.values()))
+        cluster.change(replicas=("n1", "n2"), isr=("n1", "n2"))
+
+        assert leader.replica.delayed is not None
+        assert leader.replica.delayed.leader is not None
+        assert set(leader.replica.delayed.leader.followers) == {"n2"}
+
+    run(tmp_path, scenario)

@@ -12,6 +12,8 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
+from goqueue.broker.core.work import Work
+from goqueue.cluster.follower_replica import CutBack
 from goqueue.cluster.leader_replica import AskController
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
 from goqueue.errors import (
@@ -387,5 +389,45 @@ def test_follower_whose_leader_could_not_read_its_log_gets_it_later(
         await cluster.until_alike()
 
         assert await cluster.nodes["n3"].values() == [b"kept"]
+
+    run(tmp_path, scenario)
+
+
+def test_cut_waits_for_a_job_that_begins_while_it_waits_for_the_disk(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        await leader.publish(b"kept")
+        await cluster.until_alike()
+        replica = cluster.nodes["n2"].replica
+        log, job = replica.partition.log, object()
+        log.roll(lambda _: log.begin_job(job))
+        cut = asyncio.create_task(replica.log.cut(CutBack(log.next_offset)))
+        await cluster.until(lambda: log.job is job)
+        log.roll()
+        log.job = None
+
+        await cut
+        assert log.is_settled
+
+    run(tmp_path, scenario)
+
+
+def test_log_is_looked_at_once_by_all_who_ask_for_its_epochs(tmp_path: Path) -> None:
+    async def scenario(cluster: ReplicaCluster) -> None:
+        replica = cluster.nodes["n2"].replica
+        tracker, looks = replica.transactions, list[int]()
+        look_anew = tracker.look_anew
+
+        def look(undecided: int | None = None) -> Work[None]:
+            looks.append(1)
+            return look_anew(undecided)
+
+        tracker.look_anew = look  # type: ignore[method-assign]
+        tracker.doubt()
+
+        await asyncio.gather(replica.log.index(), replica.log.index())
+
+        assert len(looks) == 1
 
     run(tmp_path, scenario)

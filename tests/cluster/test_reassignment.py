@@ -154,6 +154,17 @@ def test_move_waits_for_its_turn_and_while_it_is_paused() -> None:
     assert stages == ["moving", "moving", "waiting"]
 
 
+def test_partition_has_one_reassignment_at_a_time_until_all_of_that_is_over() -> None:
+    cluster = MovingCluster(partitions=2)
+    (first, state), (second, other) = cluster.state.partitions.items()
+    cluster.ask(StartReassignment(((first, state.replicas[:2]), (second, ("n4", *other.replicas[1:]))), at_once=2))
+    cluster.advance()
+    assert cluster.state.partitions[first].replicas == state.replicas[:2], "it is there, the other one moves"
+
+    with pytest.raises(ClusterChangeRefused, match="t/0 is being moved by reassignment 1, which is not over"):
+        cluster.start_move("n5", state.replicas[1], partition=first)
+
+
 def test_partition_of_a_deleted_topic_is_not_moved(cluster: MovingCluster) -> None:
     cluster.start_move(*NODES[1:], "n4")
     cluster.ask(DeleteTopic("t"))
@@ -176,7 +187,7 @@ def test_plan_that_cannot_be_carried_out_is_refused(cluster: MovingCluster) -> N
         with pytest.raises(kind, match=sentence):
             cluster.start_move(*target)
     cluster.start_move(*replicas[1:], "n4")
-    with pytest.raises(ClusterChangeRefused, match="t/0 is being moved"):
+    with pytest.raises(ClusterChangeRefused, match="t/0 is being moved by reassignment 1"):
         cluster.start_move(*replicas)
 
 

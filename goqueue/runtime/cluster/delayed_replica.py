@@ -54,8 +54,9 @@ class DelayedReplica(LocalReplica):
             own.partition = main
         if main is not None:
             main.delayed, main.has_unled_delayed = own, own is None
-            for node, follower in main.followers.items():
-                if own is not None and follower.is_open and not own.followers[node].is_open:
+            opened = {node for node, follower in main.followers.items() if follower.is_open}
+            for node, follower in () if own is None else own.followers.items():  # one that goes has left here first
+                if node in opened and not follower.is_open:
                     self._owner.streams[node].tell(DelayedLogBegun(self.id))
         self._delays.look()
 

@@ -1,16 +1,19 @@
 """Numbered questions of a node to other nodes, and their answers."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from goqueue.cluster.peer_messages import AnyMessage
-from goqueue.errors import BrokerUnreachable, RequestTimedOut
+from goqueue.errors import BrokerUnreachable, GoQueueError, RequestTimedOut
 from goqueue.events import Signal
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.peer_link import MessageHandler, PeerLink
 from goqueue.runtime.cluster.peer_network import PeerNetwork
+
+_log = logging.getLogger("goqueue.cluster")
 
 Question = TypeVar("Question", bound=AnyMessage)
 
@@ -41,7 +44,10 @@ class NodeRequests:
         """Answer a kind of question with what `find` returns, which has the number of the question."""
 
         async def reply(link: PeerLink, asked: Question) -> None:
-            link.send(await find(asked))
+            try:
+                link.send(await find(asked))
+            except GoQueueError as error:  # such as a damaged log; who asked asks again, or another node
+                _log.warning("node %s gets no answer to what it asked: %s", link.node, error)
 
         def answer_soon(link: PeerLink, asked: Question) -> None:
             self._tasks.run(reply(link, asked))

@@ -102,7 +102,7 @@ class RemotePartitions:
         self._number += 1
         number, answer = self._number, Promise[Any]()
         late = LeaderUnavailable(f"node {node} has not answered about {partition.topic}/{partition.number} in time")
-        timer = self._loop.call_later(CLUSTER_ASK_SECONDS, self._settle, number, late)
+        timer = self._tasks.call_later(CLUSTER_ASK_SECONDS, self._settle, number, late)
         self._asked[number] = _Asked(node, partition, answer, timer)
         link.send(AskPartition(number, self._id(partition), question, tuple(arguments)))
         self.follow(partition)
@@ -240,7 +240,7 @@ class RemotePartitions:
             replica.partition.watch(partial(self._look_soon, link, message))
 
     def _look_soon(self, link: PeerLink, message: FollowPartition) -> None:
-        self._loop.call_soon(self._on_follow, link, message)
+        self._tasks.call_soon(self._on_follow, link, message)
 
 
 def _shown(positions: PartitionPositions) -> tuple[int, int, int, int]:

@@ -26,6 +26,8 @@ class ReplicaLog:
     def __init__(self, owner: ReplicaOwner, partition: Partition, transactions: TransactionTracker) -> None:
         self._owner, self._partition, self._transactions = owner, partition, transactions
         self._progress = asyncio.Event()
+        self._looking = asyncio.Lock()
+        """Two looks at once would each add what the other has found."""
         self.is_busy: Callable[[], bool] = lambda: False
         """Returns whether what follows from the log is being used in a way that a cut would break."""
 
@@ -43,13 +45,19 @@ class ReplicaLog:
         await self._owner.perform(load_epochs(log, self._owner.disk))
         await self._until_stored()
         log.refuse_unless_open()
-        if self._transactions.is_doubtful:
-            await self._owner.perform(self._transactions.look_anew())
+        async with self._looking:
+            if self._transactions.is_doubtful:
+                await self._owner.perform(self._transactions.look_anew())
         return EpochIndex(log.epochs.rows_below(log.first_offset, log.next_offset), log.next_offset, log.first_offset)
+
+    @property
+    def _is_stored(self) -> bool:
+        log = self._partition.log
+        return log.is_settled and log.durable_end >= log.next_offset
 
     async def _until_stored(self) -> None:
         log = self._partition.log
-        while not log.is_settled or log.durable_end < log.next_offset:
+        while not self._is_stored:
             log.refuse_unless_open()
             log.sync_soon()
             await self._progress.wait()
@@ -68,9 +76,8 @@ class ReplicaLog:
         """Bring the log back to what the leader has. Raises GoQueueError if the disk refuses that."""
         partition, disk = self._partition, self._owner.disk
         log = partition.log
-        while log.job is not None or self.is_busy():
-            await asyncio.sleep(_JOB_SECONDS)
-        await self._until_stored()
+        while log.job is not None or self.is_busy() or not self._is_stored:
+            await (asyncio.sleep(_JOB_SECONDS) if self._is_stored else self._until_stored())
         if isinstance(effect, CutBack):
             work = truncate_partition(partition, disk, effect.end, self._transactions)
         else:

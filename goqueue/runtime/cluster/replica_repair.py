@@ -203,7 +203,7 @@ class ReplicaRepair:
         offset = max(known.first_offset, log.first_offset)
         sealed = sealed_segment(log, offset)
         if sealed is None:
-            if offset >= log.active.base_offset and log.is_settled:
+            if offset >= log.active.base_offset and log.is_settled and log.job is None:  # none cuts it now
                 log.roll()
             await asyncio.sleep(_PAUSE_SECONDS)
             known.problem = known.problem or "the segment is not sealed yet"
