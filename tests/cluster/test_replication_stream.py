@@ -1,13 +1,16 @@
 """The high watermark on the connection of two nodes: with the data that follows it, or in a message of its own."""
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import DataHeader, ReplicaPosition, decode_positions
+from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 from goqueue.runtime.cluster.replication_stream import DATA, HIGH_WATERMARKS, ReplicationStream, ReplicaTraffic
 from goqueue.storage import frame, scan
 from goqueue.storage.log import AppendResult
@@ -107,3 +110,31 @@ def test_frames_are_counted_in_both_directions(stream: Stream) -> None:
     header = DataHeader(LOG, 1, 0, 1, 0, 0).encode()
     stream.stream.receive(DATA, memoryview(header + frame.encode(b"x")), lambda *_: None, lambda *_: None)
     assert (stream.traffic.sent, stream.traffic.received) == (2 * size, size)
+
+
+def test_replicas_that_catch_up_are_looked_at_again_on_the_loop_of_the_broker() -> None:
+    """On uvloop a wait below a millisecond is not a timer."""
+    waits, looked = [1e-4, 1e-4], list[str]()
+
+    def follower(name: str) -> Any:
+        def pending(_: str) -> tuple[int, int] | None:
+            looked.append(name)
+            return (0, 1) if looked.count(name) == 1 else None
+
+        return Replica(leader=SimpleNamespace(pending=pending))
+
+    async def main() -> None:
+        link: Any = SimpleNamespace(node="n2")
+        catch_up: Any = SimpleNamespace(wait_seconds=lambda *_: waits.pop())
+        tasks = OwnedTasks("the stream of this test", lambda: looked.append("a defect"))
+        threads: Any = None  # nothing is read
+        loop = asyncio.get_running_loop()
+        stream = ReplicationStream(link, loop, threads, tasks, catch_up, ReplicaTraffic())
+        stream.want(follower("a"))
+        stream.want(follower("b"))
+        async with asyncio.timeout(30):
+            while len(looked) < 4:
+                await asyncio.sleep(0)
+
+    uvloop.run(main())
+    assert looked == ["a", "b", "a", "b"]

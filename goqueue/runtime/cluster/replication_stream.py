@@ -100,7 +100,9 @@ class ReplicationStream:
         self._catch_up, self._traffic = catch_up, traffic
         self._held: dict[StreamedReplica, None] = {}
         """Those of the queue that catch up, and whose turn has not come."""
-        self._release_at: asyncio.TimerHandle | None = None
+        self._release: asyncio.TimerHandle | None = None
+        self._release_at = 0.0
+        """The loop's time of the next look at them; a handle of uvloop does not always tell its own."""
         self._confirm: dict[StreamedReplica, None] = {}
         self._higher: dict[StreamedReplica, None] = {}
         self._freed = 0
@@ -155,13 +157,14 @@ class ReplicationStream:
     def _hold(self, replica: StreamedReplica, seconds: float) -> None:
         """Let a replica that catches up wait."""
         self._held[replica] = None
-        if self._release_at is None or self._release_at.when() > self._loop.time() + seconds:
-            if self._release_at is not None:
-                self._release_at.cancel()
-            self._release_at = self._tasks.call_later(seconds, self._release)
+        at = self._loop.time() + seconds
+        if self._release is None or self._release_at > at:
+            if self._release is not None:
+                self._release.cancel()
+            self._release, self._release_at = self._tasks.call_later(seconds, self._release_held), at
 
-    def _release(self) -> None:
-        self._release_at = None
+    def _release_held(self) -> None:
+        self._release = None
         held, self._held = self._held, {}
         if not self.is_over:
             self._queue |= held
