@@ -39,7 +39,7 @@ _Throttle = Annotated[
 _AtOnce = Annotated[int, Meta(ge=1, le=100, description="How many partitions move at a time.")]
 
 
-class MoveJson(Struct, kw_only=True, forbid_unknown_fields=True):
+class MoveJson(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     topic: str
     partition: Annotated[int, Meta(ge=0, lt=PARTITIONS_MAX)]
     replicas: Annotated[
@@ -47,7 +47,7 @@ class MoveJson(Struct, kw_only=True, forbid_unknown_fields=True):
     ]
 
 
-class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     plan: Annotated[
         PlanKind,
         Meta(
@@ -72,13 +72,13 @@ class PlanResponse(Struct, kw_only=True):
     bytes: Annotated[int, Meta(description="To be copied by all of them.")]
 
 
-class ReassignmentRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class ReassignmentRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     moves: Annotated[list[MoveJson], Meta(min_length=1, max_length=CLUSTER_MOVES_MAX)]
     throttle: _Throttle = 0
     at_once: _AtOnce = CLUSTER_MOVES_AT_ONCE
 
 
-class ReassignmentChange(Struct, kw_only=True, forbid_unknown_fields=True):
+class ReassignmentChange(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     throttle: _Throttle | None = None
     paused: bool | None = None
 

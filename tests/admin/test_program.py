@@ -33,4 +33,5 @@ def test_what_is_typed_wrongly_is_told_with_what_was_meant(words: list[str], sai
 def test_only_commands_of_these_topics_change_anything() -> None:
     ours = [command for command in PROGRAM.commands if not command.path.startswith("config ")]
     changing = {command.path.partition(" ")[0] for command in ours if command.effect != "read"}
-    assert changing == {"acl", "alert", "backup", "cluster", "key", "partition", "quota", "role", "tenant", "tls"}
+    topics = "acl alert backup cluster key partition quota reassign role tenant tls"
+    assert changing == set(topics.split())
