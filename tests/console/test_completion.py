@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -84,12 +84,16 @@ def test_proposals_fit_the_end_of_the_line(line: str, expected: list[str]) -> No
     assert words(line) == expected
 
 
+def literals(kind: Any) -> list[str]:
+    """Return the texts that a type allows, alone or beside other types."""
+    return [one for part in get_args(kind) for one in ([part] if isinstance(part, str) else literals(part))]
+
+
 def test_settings_of_topics_are_those_of_the_broker() -> None:
     types = {one.name: one.type for one in msgspec.structs.fields(TopicSettings)}
     assert list(TOPIC_SETTINGS) == list(types)
     for name, values in TOPIC_SETTINGS.items():
-        choices = [one for part in get_args(types[name]) for one in get_args(part) if isinstance(one, str)]
-        assert not values or list(values) == choices, name
+        assert not values or list(values) == literals(types[name]), name
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
