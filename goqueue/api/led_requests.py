@@ -12,7 +12,7 @@ from typing import Protocol
 
 from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
 from goqueue.cluster.peer_messages import Forward, Forwarded
-from goqueue.errors import BrokerUnreachable, LeadershipLost
+from goqueue.errors import BrokerUnreachable, LeadershipLost, LeaderUnavailable
 from goqueue.runtime.cluster.followed_logs import FollowedLogs
 from goqueue.runtime.cluster.journal_follower import JournalFollower
 from goqueue.runtime.cluster.node_requests import NodeRequests
@@ -153,7 +153,15 @@ class LedRequests:
     # --- for other nodes ---
 
     async def ask_node(self, node: str, request: HttpRequest, seconds: float = _REACH_SECONDS) -> HttpResponse:
-        """Return the answer of a node to the request of a client. Raises BrokerUnreachable and RequestTimedOut."""
+        """Return the answer of a node to the request of a client. Raises BrokerUnreachable and RequestTimedOut, and
+        LeaderUnavailable while not all nodes know the question.
+        """
+        if not self.logs.may_ask_others:
+            raise LeaderUnavailable(
+                f"node {node} cannot be asked before all nodes of the cluster have this version",
+                hint="ask that node itself, or upgrade the others",
+                retry_after=1,
+            )
         answer = await self._requests.ask_within(seconds, node, lambda number: _forward_of(number, "", request))
         return _response(answer)
 

@@ -343,7 +343,8 @@ class ClusterState:
             case ReassignmentStarted():
                 number = record.reassignment.number
                 known[number] = record.reassignment
-                self._moving_by.update((one.log, number) for one in record.reassignment.moves)
+                if not record.reassignment.outcome:  # one that has ended is told again with the state
+                    self._moving_by.update((one.log, number) for one in record.reassignment.moves)
                 ended = [number for number, one in known.items() if one.outcome]
                 for number in ended[:-CLUSTER_REASSIGNMENTS_KEPT]:
                     del known[number]

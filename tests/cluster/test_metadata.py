@@ -20,6 +20,7 @@ from goqueue.cluster.metadata import (
     encode_cluster_record,
 )
 from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.reassignment_records import Move, Reassignment, ReassignmentStarted
 from goqueue.errors import ClusterRecordUnknown
 from goqueue.storage import frame
 
@@ -122,3 +123,11 @@ def test_next_state_of_a_partition_counts_leaders_and_records() -> None:
 def test_no_replica_is_kept_as_eligible_while_enough_are_in_sync() -> None:
     assert STATE.next(leader="n2", isr={"n2", "n3"}, elr={"n1"}).elr == ()
     assert STATE.next(leader="n2", isr={"n2"}, elr={"n1"}, min_isr=1).elr == ()
+
+
+def test_reassignment_that_has_ended_moves_nothing_when_it_is_told_again() -> None:
+    log, state = PartitionId(1, 0), ClusterState()
+    ended = Reassignment(1, (Move(log, ("n1",), ("n2",)),), 0, 4, 1, outcome="completed")
+    state.apply(ReassignmentStarted(ended), 1)
+    assert state.reassignments == {1: ended}
+    assert state.reassignment_of(log) is None

@@ -16,7 +16,7 @@ from goqueue.cluster.reassignment_records import Reassignment
 from goqueue.storage.log import Log
 
 _PAUSED_SECONDS = 0.25
-"""Between two looks whether a reassignment goes on."""
+"""Between two looks whether a reassignment goes on, or faster."""
 _IDLE_NS = 30 * NANOSECONDS
 """Without a slice for so long, nothing is on its way."""
 _RATE_NS = 2 * NANOSECONDS
@@ -48,21 +48,26 @@ class CatchUp:
         self._state = state
         self._now_ns = now_ns
         self._rate = rate
-        self._free_ns: dict[int, int] = {}
-        """When the next slice may be sent, by the number of the reassignment; 0: of all together."""
+        self._free_ns: dict[int, tuple[int, int]] = {}
+        """When the next slice may be sent at which rate, by the number of the reassignment; 0: of all together."""
         self.transfers: dict[tuple[PartitionId, str], Transfer] = {}
 
     def wait_seconds(self, leader: LeaderReplica, node: str) -> float:
-        """Return how long a slice for this node has to wait; 0 if it may be sent."""
+        """Return when to ask again whether a slice for this node may be sent; 0 if it may be now."""
         if node in leader.state.isr:
             return 0.0
         reassignment, now = self._reassignment(leader, node), self._now_ns()
         if reassignment is not None and reassignment.is_paused:
             return _PAUSED_SECONDS
-        free_ns = self._free_ns.get(0, 0)
+        free_ns = self._free_at(0, self._rate)
         if reassignment is not None:
-            free_ns = max(free_ns, self._free_ns.get(reassignment.number, 0))
-        return max(0, free_ns - now) / NANOSECONDS
+            free_ns = max(free_ns, self._free_at(reassignment.number, reassignment.throttle))
+        return min(max(0, free_ns - now) / NANOSECONDS, _PAUSED_SECONDS)  # the throttle may be changed meanwhile
+
+    def _free_at(self, number: int, rate: int) -> int:
+        """Return when the next slice may be sent; 0 if the last one was sent at another rate."""
+        free_ns, former = self._free_ns.get(number, (0, rate))
+        return free_ns if former == rate else 0
 
     def sent(self, leader: LeaderReplica, node: str, size: int) -> None:
         """Count a slice."""
@@ -73,7 +78,7 @@ class CatchUp:
         rates = {0: self._rate, **({} if reassignment is None else {reassignment.number: reassignment.throttle})}
         for number, rate in rates.items():
             if rate:
-                self._free_ns[number] = max(now, self._free_ns.get(number, 0)) + size * NANOSECONDS // rate
+                self._free_ns[number] = max(now, self._free_at(number, rate)) + size * NANOSECONDS // rate, rate
         transfer = self.transfers.setdefault((leader.log, node), Transfer(since_ns=now))
         transfer.bytes, transfer.progress_ns = transfer.bytes + size, now
         if now - transfer.since_ns >= _RATE_NS or not transfer.rate:
