@@ -79,7 +79,7 @@ class Raft(RaftState):
     def refused(self, node: str, now_ns: int) -> None:
         """The node's process is gone: its connection ended, and a new one is refused."""
         if self.leader is not None and self.leader.node == node and self.leader != self.me:
-            self._gone = self.leader
+            self._gone, self._fast_attempts = self.leader, 0
             self._set_leader(None)
             self._heard_ns = now_ns - self.settings.election_ns
             self._fast_until_ns = now_ns + self.settings.election_ns
@@ -116,6 +116,7 @@ class Raft(RaftState):
     # --- elections ---
 
     def _campaign(self, now_ns: int) -> None:
+        self._fast_attempts += 1
         self._restart_timeout(now_ns)
         if self._saved != self.vote or self._is_stalled(now_ns):  # a stalled disk can neither vote nor lead
             self._set_leader(None)

@@ -99,6 +99,8 @@ class RaftState:
         self._fast_until_ns = 0
         self._gone: NodeIdentity | None = None
         """The leader whose process is gone, while the next one is elected fast."""
+        self._fast_attempts = 0
+        """Of this voter since then; each must leave the others more time to save and answer."""
         self._leader_sent_ns = 0
         self._acked_end = 0
         self._elected_ns = 0
@@ -175,7 +177,9 @@ class RaftState:
         if now_ns < self._fast_until_ns:
             least, most = self.settings.short_ns
             turn_ns = self.settings.turn_ns * sum(one < self.me for one in self.others if one != self._gone)
-            self._deadline_ns = now_ns + turn_ns + least + round((most - least) * self._chance())
+            attempts = self._fast_attempts
+            wait_ns = least + round((most - least) * self._chance()) << (attempts + 2 if attempts else 0)
+            self._deadline_ns = now_ns + turn_ns + min(wait_ns, self.settings.election_ns)
         else:
             self._timeout_ns = self._random_timeout()
             self._deadline_ns = now_ns + self._timeout_ns

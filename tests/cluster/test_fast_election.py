@@ -31,3 +31,17 @@ def test_each_voter_waits_until_the_one_before_it_can_be_elected() -> None:
 def test_no_voter_waits_for_the_turn_of_the_one_that_has_ended() -> None:
     *_, before_last, last = VOTERS
     assert wait_ms(last, before_last, 0.0) == wait_ms(before_last, last, 0.0)
+
+
+def test_each_attempt_of_a_voter_leaves_the_others_more_time_to_answer() -> None:
+    """A disk that takes long to keep a vote must not keep a cluster without a controller."""
+    leader, me, *_ = VOTERS
+    raft = Raft(RaftSettings(), me, VoterHistory(VOTERS), Vote(0), EpochIndex([], 0), lambda: 0.5, 0)
+    raft.leader = leader
+    raft.refused(leader.node, NOW)
+    waits, now = [], NOW
+    for _ in range(4):
+        waits.append((raft.deadline() - now) / MS)
+        now = raft.deadline()
+        raft.tick(now)
+    assert waits == [9.5, 76.0, 152.0, 304.0]
