@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from goqueue.cluster.leader_replica import AskController
 from goqueue.cluster.replication_messages import ResignLeadership
 from goqueue.errors import RangeDamaged
-from goqueue.runtime.cluster import replica_comparison
+from goqueue.runtime.cluster import replica_comparison, replica_repair
+from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.storage import frame
 from goqueue.storage import scrub as scrub_of_logs
+from goqueue.storage.segment_repair import FetchedRange
 from goqueue.storage.store import StoreSettings
 from tests.cluster.replica_nodes import LOG, NODES, ReplicaCluster, ReplicaNode
 
@@ -102,6 +105,38 @@ def test_damaged_leader_resigns_first_and_publishes_go_on(tmp_path: Path) -> Non
         (resigned,) = [one for one in cluster.asked if isinstance(one, ResignLeadership)]
         assert resigned.is_damaged
         assert await node.values() == [*VALUES, b"after"]
+
+    run(main, tmp_path)
+
+
+def test_damaged_leader_resigns_once_while_the_controller_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_repair, "_RESIGN_SECONDS", 0.01)
+    monkeypatch.setattr(replica_repair, "_RETRY_SECONDS", 0.01)
+    steps, asked = list[int](), list[AskController]()
+
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n1"]
+        ask_controller = node.replicas.ask_controller
+        cluster.is_away = True
+        await cluster.stop("n2", "n3")
+
+        def ask(replica: LocalReplica, one: AskController) -> "asyncio.Task[None]":
+            if isinstance(one.request, ResignLeadership):
+                asked.append(one)
+            return ask_controller(replica, one)
+
+        async def fetch(*_: object) -> FetchedRange:
+            steps.append(1)
+            raise RangeDamaged("no other node is there")
+
+        monkeypatch.setattr(node.replicas, "ask_controller", ask)
+        monkeypatch.setattr(node.replicas.repair, "_fetch", fetch)
+        flip(node, 0)
+        await read(node)
+        await cluster.until(lambda: len(steps) > 3)
+        assert len(asked) == 1
 
     run(main, tmp_path)
 

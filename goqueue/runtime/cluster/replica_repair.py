@@ -71,6 +71,8 @@ class DamagedLog:
 
     damages: list[Damage] = field(default_factory=list)
     problem: str = ""
+    resigning: "asyncio.Task[None] | None" = None
+    """Asks the controller until it has answered."""
 
     @property
     def first_offset(self) -> int:
@@ -196,7 +198,7 @@ class ReplicaRepair:
         log = replica.partition.log
         if self._node.feature_level < LEVEL or not _has_others(replica):
             return False
-        await self._resign(replica)
+        await self._resign(replica, known)
         known.damages = [one for one in known.damages if log.first_offset < one.next_offset <= log.next_offset]
         if not known.damages:
             return True
@@ -220,7 +222,7 @@ class ReplicaRepair:
         self._limit(replica, known.first_offset)
         return True
 
-    async def _resign(self, replica: LocalReplica) -> None:
+    async def _resign(self, replica: LocalReplica, known: DamagedLog) -> None:
         """Have another replica in sync lead, if there is one, and wait a moment for that."""
         state, leader = replica.state, replica.leader
         if state is None or leader is None or state.isr == (leader.me,):
@@ -228,7 +230,8 @@ class ReplicaRepair:
         request = ResignLeadership(
             partition_of(replica.id), leader.me, leader.epoch, "its log is damaged", is_damaged=True
         )
-        self._owner.ask_controller(replica, AskController(request))
+        if known.resigning is None or known.resigning.done():
+            known.resigning = self._owner.ask_controller(replica, AskController(request))
         deadline = self._owner.clock.monotonic_ns() + round(_RESIGN_SECONDS * NANOSECONDS)
         while replica.leader is leader and self._owner.clock.monotonic_ns() < deadline:
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -341,8 +341,8 @@ class Replicas:
             self._early[log] = later
         return {node: asked for node, asked in found.items() if asked.leader_epoch == epoch and node in self.streams}
 
-    def ask_controller(self, replica: LocalReplica, asked: AskController) -> None:
-        self.run(self._ask(replica, asked))
+    def ask_controller(self, replica: LocalReplica, asked: AskController) -> "asyncio.Task[None]":
+        return self.run(self._ask(replica, asked))
 
     async def _ask(self, replica: LocalReplica, asked: AskController) -> None:
         request = asked.request
