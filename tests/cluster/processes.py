@@ -3,8 +3,9 @@
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from goqueue.client import Client, ClusterNodeInfo, ClusterStateInfo
@@ -14,6 +15,9 @@ from tests.processes import Served
 NAMES = ("n1", "n2", "n3")
 SECRET = "the secret of a test, long enough"  # noqa: S105 - of a cluster that lives for seconds
 WAIT_SECONDS = 60
+_HELD_MAX = 30
+"""More than a test has at the same time."""
+_held: deque[socket.socket] = deque()
 
 
 class ServedCluster:
@@ -103,8 +107,12 @@ def cluster(directory: Path, *words: str, made: type[ServedCluster] = ServedClus
 
 
 def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in listeners:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in listeners]
+    """Return ports that no connection of another process gets, while a node that has one is stopped."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker's, which may use it besides
+        one.bind(("127.0.0.1", 0))
+    _held.extend(held)
+    while len(_held) > _HELD_MAX:
+        _held.popleft().close()
+    return [one.getsockname()[1] for one in held]

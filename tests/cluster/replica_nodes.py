@@ -1,9 +1,7 @@
 """Nodes with real disks and connections in one process, whose leaders a test decides as the controller would."""
 
 import asyncio
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,6 +27,7 @@ from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk, SystemDisk
 from goqueue.storage.store import StoreSettings
+from tests.cluster.processes import free_ports
 
 NODES = ("n1", "n2", "n3")
 LOG = PartitionId(1, 0)
@@ -118,7 +117,7 @@ class ReplicaCluster:
 
     def __init__(self, path: Path, disks: dict[str, Disk] | None = None, store: StoreSettings | None = None) -> None:
         self.path = path
-        self.addresses = dict(zip(NODES, _free_addresses(), strict=True))
+        self.addresses = {name: ("127.0.0.1", port) for name, port in zip(NODES, free_ports(len(NODES)), strict=True)}
         self._disks, self._store = disks or {}, store or StoreSettings()
         self.nodes: dict[str, ReplicaNode] = {}
         self.state = PartitionState(NODES, "", 0, 0, NODES, 2)
@@ -189,20 +188,3 @@ class ReplicaCluster:
         contents = {await node.content() for node in self.nodes.values()}
         assert len(contents) == 1
         return contents.pop()
-
-
-def _free_addresses() -> Iterator[tuple[str, int]]:
-    with _sockets() as found:
-        yield from [one.getsockname() for one in found]
-
-
-@contextmanager
-def _sockets() -> Iterator[list[socket.socket]]:
-    found = [socket.socket() for _ in NODES]
-    try:
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        yield found
-    finally:
-        for one in found:
-            one.close()

@@ -6,7 +6,7 @@ from typing import Any
 from goqueue.client import Client
 from tests.api.members import Member
 from tests.brokers import Answer, ask
-from tests.cluster.processes import NAMES, ServedCluster, cluster
+from tests.cluster.processes import NAMES, WAIT_SECONDS, ServedCluster, cluster
 
 GROUP = "billing"
 
@@ -148,8 +148,9 @@ def test_consumer_that_ends_leaves_at_the_next_coordinator(tmp_path: Path) -> No
         create(nodes)
         publish(nodes, "a")
         first = coordinator(nodes)
-        with Client(nodes.urls) as client, client.consumer(GROUP, ["orders"]) as consumer:
+        with Client(nodes.urls) as client, client.consumer(GROUP, ["orders"], session_timeout="10m") as consumer:
             assert next(iter(consumer)).value == b"a"
             nodes.kill(first)
-        second = coordinator(nodes, other_than=first)
-        assert ask(nodes.brokers[second].url, "GET", f"/groups/{GROUP}").json["members"] == []
+            consumer.close(timeout=WAIT_SECONDS)
+        second = nodes.brokers[coordinator(nodes, other_than=first)].url
+        nodes.wait(lambda: ask(second, "GET", f"/groups/{GROUP}").json.get("members") == [])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import maintain_partition
 from goqueue.broker.core.work import Work
+from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.cluster.follower_replica import CutBack
 from goqueue.cluster.leader_replica import AskController
 from goqueue.cluster.replication_messages import IsrChange, ResignLeadership
@@ -185,6 +187,28 @@ def test_follower_removes_what_its_leader_has_removed(tmp_path: Path) -> None:
         assert follower.partition.earliest == 4
         await cluster.until(lambda: follower.replica.high_watermark == leader.replica.high_watermark)
         assert await follower.values() == [b"last"]
+
+    run(tmp_path, scenario)
+
+
+def test_leader_whose_loop_stood_still_takes_no_follower_for_late(tmp_path: Path) -> None:
+    times = count(0, 10 * NANOSECONDS)
+
+    class StandingClock(SystemClock):
+        def monotonic_ns(self) -> int:
+            return next(times)
+
+    async def scenario(cluster: ReplicaCluster) -> None:
+        leader = cluster.lead("n1")
+        await cluster.until_settled("n1")
+        leader.replicas.clock = StandingClock()
+        published = asyncio.ensure_future(leader.publish(b"a"))
+        while leader.partition.log_end == leader.partition.high_watermark:
+            await asyncio.sleep(0)
+        for _ in range(3):
+            leader.replicas._tick()
+        await published
+        assert cluster.asked == []
 
     run(tmp_path, scenario)
 

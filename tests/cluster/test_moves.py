@@ -5,8 +5,9 @@ from pathlib import Path
 from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.losses import AbsentLog
-from goqueue.cluster.controller_requests import CancelReassignment, StartReassignment
+from goqueue.cluster.controller_requests import CancelReassignment, ChangeReassignment, StartReassignment
 from goqueue.cluster.partitions import PartitionId
+from goqueue.limits import CLUSTER_SLICE_BYTES
 from goqueue.storage import frame
 from tests.cluster.nodes import RunningCluster, RunningNode, run, wait
 
@@ -60,19 +61,18 @@ def test_partition_moves_to_another_node_and_its_former_log_is_deleted(tmp_path:
     run(main, tmp_path)
 
 
-def test_move_waits_while_it_is_paused_and_leaves_nothing_when_it_is_cancelled(tmp_path: Path) -> None:
+def test_move_that_is_held_back_and_paused_leaves_nothing_when_it_is_cancelled(tmp_path: Path) -> None:
     async def main(cluster: RunningCluster) -> None:
         await cluster["n1"].create("orders")
-        await publish(cluster, b"before")
+        await publish(cluster, *[b"x" * CLUSTER_SLICE_BYTES] * 3)  # the second slice waits for days at 1 B/s
         await cluster.grow("n4")
         replicas = cluster["n1"].state("orders").replicas
         node = cluster["n4"]
-        await node.crash()
-        await cluster.agree(lambda one: "n4" in one.member.log.state.fenced, *replicas)
-        await node.start()
-        await cluster.agree(lambda one: "n4" not in one.member.log.state.fenced)
         await node.member.ask(StartReassignment(((log_of(node), (*replicas, "n4")),), throttle=1))
         await cluster.agree(lambda one: one.state("orders").adding == ("n4",))
+        await node.member.ask(ChangeReassignment(1, is_paused=True))
+        await cluster.agree(lambda one: one.member.log.state.reassignments[1].is_paused)
+        assert node.state("orders").adding == ("n4",)
         await node.member.ask(CancelReassignment(1))
         await cluster.agree(lambda one: one.state("orders").replicas == replicas)
         await wait(node, lambda: isinstance(partition(node).log, AbsentLog))

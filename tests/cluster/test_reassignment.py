@@ -5,6 +5,7 @@ from itertools import chain, combinations
 
 import pytest
 
+from goqueue.clock import NANOSECONDS
 from goqueue.cluster.controller import Records
 from goqueue.cluster.controller_requests import (
     AlterTopic,
@@ -14,12 +15,15 @@ from goqueue.cluster.controller_requests import (
     DrainNode,
     StartReassignment,
 )
+from goqueue.cluster.epoch_index import EpochIndex
+from goqueue.cluster.leader_replica import LeaderReplica
 from goqueue.cluster.level_checks import refuse_later
 from goqueue.cluster.metadata import PartitionsChanged
 from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.reassigner import stage_of
 from goqueue.cluster.reassignment_records import NodeDraining, ReassignmentEnded
 from goqueue.errors import ClusterChangeRefused, NodeNotFound, ReassignmentNotFound, RequestInvalid, TopicNotFound
+from goqueue.runtime.cluster.catch_up import CatchUp
 from tests.cluster.deciding_cluster import NODES, Cluster
 
 FIVE = (*NODES, "n4", "n5")
@@ -163,6 +167,24 @@ def test_partition_has_one_reassignment_at_a_time_until_all_of_that_is_over() ->
 
     with pytest.raises(ClusterChangeRefused, match="t/0 is being moved by reassignment 1, which is not over"):
         cluster.start_move("n5", state.replicas[1], partition=first)
+
+
+def test_new_replicas_get_slices_at_the_throttle_and_none_while_their_reassignment_is_paused() -> None:
+    cluster, now = MovingCluster(), [0]
+    catch_up = CatchUp(lambda: cluster.state, lambda: now[0], rate=0)
+    cluster.start_move(*NODES, "n4", throttle=1000)
+    state = cluster.state.partitions[cluster.partition]
+    leader = LeaderReplica(cluster.partition, state.leader, state, EpochIndex(), 0)
+    assert catch_up.wait_seconds(leader, "n4") == 0
+    catch_up.sent(leader, "n4", 5000)
+    assert catch_up.wait_seconds(leader, "n4") == 5
+    now[0] = 5 * NANOSECONDS
+    assert catch_up.wait_seconds(leader, "n4") == 0
+    cluster.ask(ChangeReassignment(1, is_paused=True))
+    assert catch_up.wait_seconds(leader, "n4") > 0
+    assert catch_up.wait_seconds(leader, state.isr[-1]) == 0
+    cluster.ask(ChangeReassignment(1, is_paused=False))
+    assert catch_up.wait_seconds(leader, "n4") == 0
 
 
 def test_partition_of_a_deleted_topic_is_not_moved(cluster: MovingCluster) -> None:

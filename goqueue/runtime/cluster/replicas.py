@@ -17,6 +17,7 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.truncation import reset_partition
 from goqueue.broker.core.work import Work
 from goqueue.broker.losses import AbsentLog, UnavailableLog
+from goqueue.clock import NANOSECONDS
 from goqueue.cluster.leader_replica import AskController, ReplicaSettings
 from goqueue.cluster.metadata import ClusterState
 from goqueue.cluster.partitions import PartitionId, PartitionState, partition_of
@@ -422,7 +423,7 @@ class Replicas:
     # --- time ---
 
     def _tick(self) -> None:
-        now_ns = self.clock.monotonic_ns()
+        now_ns = round(self._ticks * _TICK_SECONDS * NANOSECONDS)  # who waits while this loop stands still does not lag
         for replica in list(self._uneven):
             if not replica.tick(now_ns):
                 self._uneven.pop(replica, None)
