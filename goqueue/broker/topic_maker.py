@@ -184,6 +184,7 @@ class TopicMaker:
 
     def begin_again(self, topic: Topic, partition: Partition) -> None:
         """Begin a log anew that is gone: it follows another replica, which has everything."""
+        self._broker.delay_scheduler.forget(partition)
         self._store.delete(partition.log.name)
         topic.replace(self._broker.open_partition(topic.name, partition.number, topic.settings, is_here=True))
         self._broker.note_ends([topic.name])

@@ -17,10 +17,9 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.truncation import reset_partition
 from goqueue.broker.core.work import Work
 from goqueue.broker.losses import AbsentLog, UnavailableLog
-from goqueue.clock import NANOSECONDS
 from goqueue.cluster.leader_replica import AskController, ReplicaSettings
 from goqueue.cluster.metadata import ClusterState
-from goqueue.cluster.partitions import PartitionId, PartitionState, partition_of
+from goqueue.cluster.partitions import PartitionId, PartitionState, delayed_log_of, partition_of
 from goqueue.cluster.recovery import ReplicaExtent
 from goqueue.cluster.replication_messages import (
     BlocksDiffer,
@@ -54,7 +53,7 @@ _FINISH_SECONDS = 0.5
 _FINISH_PAUSE_SECONDS = 0.002
 _UNSURE = (None, "leader_epoch", "partition_epoch")
 """Reasons to refuse a change of an ISR that say nothing about earlier attempts: the state has changed since."""
-_TICK_SECONDS = 0.25
+_TICK_SECONDS, _TICK_NS = 0.25, 250_000_000
 _RETRY_SECONDS = 1.0
 _TICKS_PER_NOTE = 20
 
@@ -186,8 +185,8 @@ class Replicas:
         if isinstance(partition.log, UnavailableLog | AbsentLog):
             if isinstance(partition.log, AbsentLog):
                 partition.log.refusal = role.refusal
-            if log in self.local:
-                self._drop(log)  # its replica has moved to another node
+            for left in {log, delayed_log_of(log)} & self.local.keys():  # the replica has moved to another node
+                self._drop(left)
             self._roles[key] = role
             self._set_role(role, self._node.log.state.partitions.get(log))
             return
@@ -423,7 +422,7 @@ class Replicas:
     # --- time ---
 
     def _tick(self) -> None:
-        now_ns = round(self._ticks * _TICK_SECONDS * NANOSECONDS)  # who waits while this loop stands still does not lag
+        now_ns = self._ticks * _TICK_NS  # who waits while this loop stands still does not lag
         for replica in list(self._uneven):
             if not replica.tick(now_ns):
                 self._uneven.pop(replica, None)
