@@ -81,8 +81,7 @@ class Raft(RaftState):
         if self.leader is not None and self.leader.node == node and self.leader != self.me:
             self._gone, self._fast_attempts = self.leader, 0
             self._set_leader(None)
-            self._heard_ns = now_ns - self.settings.election_ns
-            self._fast_until_ns = now_ns + self.settings.election_ns
+            self._heard_ns, self._fast_until_ns = now_ns - self.settings.election_ns, now_ns + self.settings.election_ns
             self._restart_timeout(now_ns)
 
     # --- disk ---
