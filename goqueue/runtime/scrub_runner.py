@@ -89,8 +89,12 @@ class ScrubRunner:
         for name in names:
             log = self._store.logs.get(name)
             if log is not None and log.stage is LogStage.OPEN and log.fence is None:
-                with suppress(GoQueueError):  # it was closed or fenced meanwhile, which is told elsewhere
+                try:
                     await self._scrub(log)
+                except GoQueueError:  # it was closed or fenced meanwhile, which is told elsewhere
+                    pass
+                except Exception:
+                    _log.exception("the scrub of log %s failed by a defect: the next pass reads it again", name)
             if self._stopping.is_set():
                 return
             progress.done += 1

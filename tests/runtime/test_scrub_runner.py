@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.clock import SystemClock
 from goqueue.observe.metrics import Metrics
@@ -10,6 +12,7 @@ from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.runtime_settings import RuntimeSettings
 from goqueue.storage import frame
 from goqueue.storage.disk import SystemDisk
+from goqueue.storage.log import Log
 from goqueue.storage.store import StoreSettings
 
 
@@ -50,6 +53,25 @@ def test_passes_begin_by_themselves_and_end_with_the_broker(tmp_path: Path) -> N
             while runtime.scrub.progress.passes < 2:
                 await asyncio.sleep(0.005)
         await runtime.stop()
+
+    asyncio.run(main())
+
+
+def test_defect_in_one_log_ends_neither_the_scrub_nor_the_stop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(log: Log) -> None:
+        if log.name == "orders/0":
+            raise ZeroDivisionError
+
+    async def main() -> None:
+        runtime = await started(tmp_path, RuntimeSettings(scrub_seconds=0.01))
+        runtime.scrub.on_log.subscribe(fail)
+        async with asyncio.timeout(30):
+            while runtime.scrub.progress.passes < 2:
+                await asyncio.sleep(0.005)
+        await runtime.stop()
+        assert "the scrub of log orders/0 failed by a defect" in caplog.text
 
     asyncio.run(main())
 
