@@ -652,6 +652,7 @@ ILL = BrokerFacts(
         offline=("a/0",), under_min_isr=("a/1",), unclean=("a/4",),
         under_replicated=("a/2",), away=("a/3",), lags=(("n2", 1_000_000),),
         damaged=(("a/5", "n2: it is away"),), repaired=(("a/6", 1, 100),), differing=(("a/7", "n2", 5),),
+        stalled_moves=(("a/8", "node n4 is not there"),),
         certificate=NodeCertificate("/etc/goqueue/n1.pem", HOUR, "the key does not fit"),
     ),
     backups=BackupFacts(
