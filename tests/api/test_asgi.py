@@ -170,7 +170,7 @@ REQUESTS: list[tuple[str, str, Any, dict[str, str]]] = [
     ),
     ("POST", "/topics/t/messages?acks=none", {"messages": [{"value": "x"}]}, {}),  # the last: it may be stored later
 ]  # fmt: skip
-_VOLATILE = re.compile(rb'"(?:created_at|operation|timestamp)":[^,}]+')
+_VOLATILE = re.compile(rb'"(?:created_at|operation|timestamp|etag)":[^,}]+')
 _OF_THE_SERVER = {"date", "server", "connection", "x-request-id"}
 
 
