@@ -208,7 +208,10 @@ PROGRAM = Program(
         Command("rebalance list", ".rebalances:list_groups", "List the rebalances of all groups."),
         Command("rebalance watch", ".rebalances:watch_groups", "Watch the rebalances of all groups."),
         Command(
-            "reassign apply", ".reassignments:apply", "Move replicas as a plan says, while they are used.", "danger"
+            "reassign apply",
+            ".reassignments:apply",
+            "Move replicas as a plan says, while the partitions are used.",
+            "danger",
         ),
         Command(
             "reassign cancel",

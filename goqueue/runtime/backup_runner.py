@@ -11,7 +11,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -142,7 +142,7 @@ class BackupRunner:
 
     def start(self) -> None:
         """Remove what a backup has left that was interrupted by the end of the process, and look at the target."""
-        self._readers.submit(self._remove_leftovers)
+        self._removing: Future[None] = self._readers.submit(self._remove_leftovers)
         if self.target is not None:
             self._note = TargetNote(self._runtime.disk, self._runtime.store.path, self.target)
             self._note.recall()
@@ -351,6 +351,7 @@ class BackupRunner:
 
     async def _work(self, run: BackupRun) -> None:
         loop = asyncio.get_running_loop()
+        await asyncio.wrap_future(self._removing)  # it must not take for a leftover what is begun now
         if run.kind == "backup":
             cut = await self._runtime.upkeep.run_alone(self._take_cut(run))
             await loop.run_in_executor(self._worker, self._copy, run, cut)
