@@ -21,15 +21,33 @@ _WRITTEN_ONLY = {"before", "bytes", "name"}
 
 
 def write_plan(path: Path, moves: Sequence[PlannedMove]) -> None:
-    rows = [{"topic": one.topic, "partition": one.partition, "replicas": list(one.replicas)} for one in moves]
     try:
-        path.write_text(_text({"moves": rows}, is_json=path.suffix == ".json"), "utf-8")
+        path.write_text(_text(path, moves), "utf-8")
     except OSError as error:
         raise UsageInvalid(f"the plan cannot be written to {path}: {error.strerror or error}") from None
 
 
-def _text(plan: dict[str, Any], *, is_json: bool) -> str:
-    if is_json:
+def write_undo(path: Path, moves: Sequence[PlannedMove]) -> Path:
+    """Write a plan to `path`, or next to it if it has another one: a way back is never replaced. Return where it is."""
+    text, free, number = _text(path, moves), path, 1
+    while True:
+        try:
+            with free.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            if free.is_file() and free.read_bytes() == text.encode():
+                return free
+        else:
+            return free
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+
+def _text(path: Path, moves: Sequence[PlannedMove]) -> str:
+    plan = {
+        "moves": [{"topic": one.topic, "partition": one.partition, "replicas": list(one.replicas)} for one in moves]
+    }
+    if path.suffix == ".json":
         return json.dumps(plan, indent=2) + "\n"
     return str(yaml.safe_dump(plan, sort_keys=False, default_flow_style=None))
 

@@ -15,7 +15,7 @@ from goqueue.console.rows import Column, Row, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.console.watch import show_rows
 from goqueue.quantities import format_count, format_duration, format_size, parse_size
-from goqueue_admin.plan_files import read_plan, write_plan
+from goqueue_admin.plan_files import read_plan, write_plan, write_undo
 
 if TYPE_CHECKING:
     from goqueue.client import Client, PlannedMove, ReassignmentInfo
@@ -142,7 +142,7 @@ def apply(
       goqueue-admin reassign apply plan.yaml --wait --yes
 
     A plan has a topic, a partition and its replicas for each move, the preferred leader first. Applying the undo file
-    moves everything back.
+    moves everything back. It is written when the moves have been accepted, next to an older one.
     """
     moves, rate = read_plan(file), _throttle(throttle) or 0
     with doing("move replicas"), session.client() as client:
@@ -159,14 +159,25 @@ def apply(
             return
         require_confirmation(session, f"move {format_count(len(moves), 'partition')}", name=str(file), consent=consent)
         path = undo_file or (None if str(file) == "-" else Path(f"{file}.undo.yaml"))
-        if path is not None:
-            write_plan(path, before)
         found = client.start_reassignment(moves, throttle=rate, at_once=at_once)
         if path is not None:
-            session.note(f"`goqueue-admin reassign apply {path}` moves everything back")
+            _keep_way_back(session, path, before, found)
         if wait:
             found = _follow(client, found)
     session.write([_row(found)], _COLUMNS)
+
+
+def _keep_way_back(session: Session, path: Path, before: "Sequence[PlannedMove]", found: "ReassignmentInfo") -> None:
+    try:
+        path = write_undo(path, before)
+    except OSError as error:
+        terminal.say_error(
+            f"reassignment {found.id} has begun, and its undo file cannot be written to {path}",
+            cause=error.strerror or str(error),
+            hint=f"`goqueue-admin reassign describe {found.id}` shows the replicas before",
+        )
+    else:
+        session.note(f"`goqueue-admin reassign apply {path}` moves everything back")
 
 
 def _throttle(text: str | None) -> int | None:

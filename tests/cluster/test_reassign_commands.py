@@ -6,7 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from goqueue.client import Client
+from goqueue.client import Client, PlannedMove
+from goqueue_admin.plan_files import read_plan, write_undo
 from tests.brokers import ask
 from tests.cli.programs import Done, cli
 from tests.cluster.processes import NAMES, ServedCluster, cluster
@@ -38,6 +39,8 @@ def test_operator_moves_a_partition_drains_a_node_and_takes_both_back(tmp_path: 
         assert [(one["stage"], one["replicas"]) for one in described] == [("done", [third, second])]
         nodes.wait(lambda: admin(nodes, "reassign", "verify", "1").code == 0)
         assert admin(nodes, "reassign", "cancel", "1", "--yes").code == 1
+        assert admin(nodes, "reassign", "apply", str(plan), "--yes").code == 1, "there is nothing to move"
+        assert [one.name for one in sorted(tmp_path.glob("plan.yaml.*"))] == ["plan.yaml.undo.yaml"]
         undo = yaml.safe_load(Path(f"{plan}.undo.yaml").read_text())
         assert undo == {"moves": [{"topic": "orders", "partition": 0, "replicas": [first, second]}]}
 
@@ -48,6 +51,16 @@ def test_operator_moves_a_partition_drains_a_node_and_takes_both_back(tmp_path: 
         health = ask(nodes.brokers["n1"].url, "GET", f"/cluster/health?safe_to_stop={third}").json
         assert (health["safe_to_stop"], health["unsafe_because"], health["draining"]) == (True, None, [third])
         assert "False" in admin(nodes, "cluster", "undrain", third).out
+
+
+def test_way_back_of_another_reassignment_is_kept(tmp_path: Path) -> None:
+    first, second = (PlannedMove(topic="orders", partition=0, replicas=[node]) for node in ("n1", "n2"))
+    path = tmp_path / "plan.yaml.undo.yaml"
+
+    written = [write_undo(path, [move]) for move in (first, first, second, second)]
+
+    assert [one.name for one in written] == ["plan.yaml.undo.yaml"] * 2 + ["plan.yaml.undo-2.yaml"] * 2
+    assert [read_plan(one)[0].replicas for one in (written[0], written[2])] == [["n1"], ["n2"]]
 
 
 def test_plan_that_is_not_one_is_refused_with_the_place() -> None:
