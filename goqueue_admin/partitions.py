@@ -20,7 +20,7 @@ _PLAN = (
     Column("END", "log_end", format_count),
     Column("HIGH-WATERMARK", "high_watermark", format_count),
     Column("LAST-RECORD", "last_time"),
-    Column("LOSES", "lost", format_count),
+    Column("LOSES", "loses"),
     Column("COMMITTED", "lost_committed", format_count),
     Column("PROBLEM", "problem"),
 )
@@ -58,7 +58,10 @@ def recover(
         plan = client.plan_recovery(topic, number)
     candidate = _choice(plan, node)
     chosen = candidate if plan.leader is None else None
-    rows = [{"leads": "yes" if one is chosen else "-", **struct_to_row(one)} for one in plan.candidates]
+    rows = [
+        {"leads": "yes" if one is chosen else "-", "loses": _count_lost(plan, one), **struct_to_row(one)}
+        for one in plan.candidates
+    ]
     session.write(rows, _PLAN)
     if not plan.has_controller:
         sentence = "the cluster has no controller, so no leader can be elected"
@@ -72,7 +75,7 @@ def recover(
     if candidate is None:
         who = f"node {node} cannot" if node is not None else "no replica that answers can"
         raise ElectionRefused(f"{who} lead {partition}", hint="start the nodes of its replicas")
-    what = _loss(plan, candidate)
+    what = loss_of(plan, candidate)
     if consent.dry_run:
         terminal.say(f"that would make node {candidate.node} the leader of {partition}{what}")
         return
@@ -95,9 +98,17 @@ def _choice(plan: RecoveryPlan, node: str | None) -> RecoveryCandidate | None:
     return next((one for one in plan.candidates if one.can_lead and node in (None, one.node)), None)
 
 
-def _loss(plan: RecoveryPlan, candidate: RecoveryCandidate) -> str:
+def _count_lost(plan: RecoveryPlan, candidate: RecoveryCandidate) -> str:
+    lost = candidate.lost
+    if lost is None or (not lost and not plan.losses_known):
+        return "unknown"
+    return f"{lost:,}" if plan.losses_known else f"{lost:,} or more"
+
+
+def loss_of(plan: RecoveryPlan, candidate: RecoveryCandidate) -> str:
     """Return what is lost, as the end of a sentence."""
-    lost, silent = candidate.lost or 0, [one.node for one in plan.candidates if one.log_end is None]
+    lost = candidate.lost or 0
+    silent = [one.node for one in plan.candidates if one.log_end is None or (one.problem and not one.log_end)]
     parts = []
     if (candidate.last_epoch or 0) < plan.leader_epoch - 1:
         parts.append(f"all since leader epoch {candidate.last_epoch}")
@@ -107,4 +118,7 @@ def _loss(plan: RecoveryPlan, candidate: RecoveryCandidate) -> str:
         )
     if silent:
         parts.append(f"what only {' and '.join(silent)} may have")
-    return f" and lose {', and '.join(parts)}" if parts else ", which loses nothing that is known"
+    elif not plan.losses_known:
+        parts.append("an unknown number of records: no replica is known to have had them all")
+    empty = "" if candidate.log_end else " with an empty log"
+    return f"{empty} and lose {', and '.join(parts)}" if parts else f"{empty}, which loses nothing that is known"

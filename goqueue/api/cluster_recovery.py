@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from goqueue.api.cluster import member_of
 from goqueue.api.cluster_metadata import find_partition
 from goqueue.api.endpoint import ApiCall
-from goqueue.cluster.recovery import Candidate, plan_recovery
+from goqueue.cluster.recovery import Candidate, are_losses_known, plan_recovery
 from goqueue.quantities import format_time
 
 
@@ -33,6 +33,9 @@ class RecoveryPlanResponse(Struct, kw_only=True):
     elr: Annotated[list[str], Meta(description="Not in sync, and with all that is committed.")]
     unclean_election: Annotated[str, Meta(description="What the topic or the cluster says: never or longest.")]
     has_controller: bool
+    losses_known: Annotated[
+        bool, Meta(description="False: more than `lost` may be lost, as not all that replicas had is known.")
+    ]
     candidates: Annotated[list[RecoveryCandidateJson], Meta(description="All replicas; the first loses least.")]
 
 
@@ -51,6 +54,7 @@ async def describe_recovery(call: ApiCall) -> RecoveryPlanResponse:
         elr=list(state.elr),
         unclean_election=own or member.settings.unclean_election,
         has_controller=member.controller is not None,
+        losses_known=are_losses_known(state, found),
         candidates=[_candidate(one) for one in found],
     )
 

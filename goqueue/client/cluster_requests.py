@@ -142,6 +142,8 @@ class RecoveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     has_controller: bool
     candidates: list[RecoveryCandidate]
     """All replicas; the first loses least."""
+    losses_known: bool = False
+    """If not, more than `lost` may be lost: not all that replicas had is known."""
 
 
 class ControllerTransferred(msgspec.Struct, frozen=True, kw_only=True):

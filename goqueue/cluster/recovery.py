@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from goqueue.cluster.epoch_index import EpochIndex, EpochRow
 from goqueue.cluster.metadata import ClusterState
-from goqueue.cluster.partitions import PartitionId
+from goqueue.cluster.partitions import PartitionId, PartitionState
 
 
 class ReplicaExtent(Struct, frozen=True, array_like=True):
@@ -65,6 +65,11 @@ class Candidate(Struct, frozen=True):
     def can_lead(self) -> bool:
         return self.end is not None and not self.end.problem
 
+    @property
+    def is_readable(self) -> bool:
+        """Return whether it is known what the replica has."""
+        return self.end is not None and (not self.end.problem or self.end.end > 0)
+
 
 def longest_wanted(state: ClusterState, default: str) -> list[PartitionId]:
     """Return the partitions without a leader whose longest replica may lead. `default` is the cluster's setting."""
@@ -101,7 +106,7 @@ def plan_recovery(replicas: Collection[str], ends: Mapping[str, ReplicaExtent]) 
             candidates.append(Candidate(node, None))
             continue
         lacks = [(agreed_end(own, other), other.end) for other in found.values()]
-        lost = max(end - agreed for agreed, end in lacks)
+        lost = max(committed - own.end, *(end - agreed for agreed, end in lacks))
         kept = min((agreed for agreed, end in lacks if end >= committed), default=own.end)
         candidates.append(Candidate(node, own, lost, max(0, committed - kept)))
     best = find_longest(replicas, ends)
@@ -110,3 +115,12 @@ def plan_recovery(replicas: Collection[str], ends: Mapping[str, ReplicaExtent]) 
         return not one.can_lead, one.end is None, one.lost_committed, one.lost, one.node != best
 
     return sorted(candidates, key=order)
+
+
+def are_losses_known(state: PartitionState, candidates: Iterable[Candidate]) -> bool:
+    """Return whether no records can be lost but those that a plan counts.
+
+    That takes the ends of all replicas, one of which had all that is committed. Otherwise one of them may have had more
+    that is away, and a replica that never had the log would seem to lack nothing.
+    """
+    return bool(state.isr or state.elr) and all(one.is_readable for one in candidates)

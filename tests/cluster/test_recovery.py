@@ -5,15 +5,24 @@ from pathlib import Path
 
 import pytest
 
+from goqueue.client import RecoveryCandidate, RecoveryPlan
 from goqueue.cluster.controller_requests import ElectLeader
 from goqueue.cluster.formation import ClusterNote
 from goqueue.cluster.messages import NodeIdentity, Vote
-from goqueue.cluster.partitions import PartitionId
-from goqueue.cluster.recovery import Candidate, ReplicaExtent, agreed_end, find_longest, plan_recovery
+from goqueue.cluster.partitions import PartitionId, PartitionState
+from goqueue.cluster.recovery import (
+    Candidate,
+    ReplicaExtent,
+    agreed_end,
+    are_losses_known,
+    find_longest,
+    plan_recovery,
+)
 from goqueue.commands.main import main
 from goqueue.console.exit_codes import DONE, USAGE
 from goqueue.runtime.cluster.notes import NodeNotes
 from goqueue.storage.disk import SystemDisk
+from goqueue_admin.partitions import loss_of
 from tests.cluster.nodes import RunningCluster, run, wait
 
 
@@ -61,6 +70,42 @@ def test_plan_names_what_each_replica_would_lose_and_begins_with_the_least() -> 
         Candidate("n3", ends["n3"], lost=5),
         Candidate("n4", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("isr", "ends", "are_known"),
+    [
+        (("n1",), {"n1": end(3, problem="its disk refuses writes"), "n2": end(3)}, True),
+        (("n1",), {"n1": end(0, problem="its log is damaged"), "n2": end(3)}, False),
+        (("n1",), {"n2": end(3)}, False),
+        ((), {"n1": end(0), "n2": end(0)}, False),
+    ],
+)
+def test_losses_are_known_if_all_replicas_answer_and_one_had_everything(
+    isr: tuple[str, ...], ends: dict[str, ReplicaExtent], *, are_known: bool
+) -> None:
+    state = PartitionState(("n1", "n2"), "", 1, 1, isr)
+
+    assert are_losses_known(state, plan_recovery(state.replicas, ends)) is are_known
+
+
+def test_replica_lacks_what_another_knows_to_be_committed_even_if_no_log_has_it() -> None:
+    ends = {"n1": end(4, (1, 0), high_watermark=4), "n2": end(0, high_watermark=9)}
+
+    found = {one.node: (one.lost, one.lost_committed) for one in plan_recovery(("n1", "n2"), ends)}
+
+    assert found == {"n1": (5, 5), "n2": (9, 9)}
+
+
+def test_replica_that_never_had_the_log_does_not_seem_to_lose_nothing() -> None:
+    empty = RecoveryCandidate(node="n3", can_lead=True, log_end=0, last_epoch=0, lost=0, lost_committed=0)
+    plan = RecoveryPlan(
+        topic="orders", partition=2, leader=None, leader_epoch=1, isr=[], elr=[], unclean_election="never",
+        has_controller=True, candidates=[empty],
+    )  # fmt: skip
+
+    lost = "an unknown number of records: no replica is known to have had them all"
+    assert loss_of(plan, empty) == f" with an empty log and lose {lost}"
 
 
 def test_longest_replica_leads_only_where_the_topic_allows_it(tmp_path: Path) -> None:
