@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from goqueue.broker.core.journal import LostRange
 from goqueue.broker.core.leadership import Leadership
 from goqueue.broker.core.truncation import truncate_partition
 from goqueue.broker.core.work import run_work
@@ -103,5 +104,60 @@ def test_leader_records_nothing_before_it_has_applied_what_it_inherited() -> Non
             assert node.leads()
             node.security.journal.record([role], lambda _: None)
             node.running.flush()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_found", ["while it runs", "at the start"])
+def test_record_that_was_damaged_counts_once_the_log_was_repaired(is_found: str) -> None:
+    async def main() -> None:
+        node = Follower()
+        for name in ("till", "office", "porter"):
+            await node.receive(name)
+        (segment,) = node.partition.log.segments
+        sound, start = node.running.disk.read_file(segment.path), segment.size // 2
+        node.running.disk.overwrite(segment.path, start, b"\xa5")
+        if is_found == "at the start":
+            node.security.journal.replay()
+            node.follower = JournalFollower(node.security.journal, OwnedTasks("a test", lambda: None), node._count)
+        node.follower.look()
+        assert node.roles == {"till", "porter"}
+        node.security.journal.snapshot()
+
+        node.running.disk.overwrite(segment.path, 0, sound)
+        node.running.store.resources.readers.drop(segment)
+        seen = node.changes
+        node.partition.wake()
+        await asyncio.sleep(0)
+        assert (node.roles, node.changes) == ({"till", "office", "porter"}, seen + 1)
+        node.partition.wake()
+        await asyncio.sleep(0)
+        assert node.changes == seen + 1, "it was built again without need"
+
+        node.security.journal.snapshot()
+        assert set(node.running.restart().broker.security.state.roles) == node.roles
+
+    asyncio.run(main())
+
+
+def test_record_that_no_node_has_is_not_read_again_and_again() -> None:
+    async def main() -> None:
+        node = Follower()
+        node.follower.look()
+        await node.receive("till")
+        journal = node.security.journal
+        journal.losses.append(LostRange(0, 1, 0))  # nothing is damaged there
+        replays = list[int]()
+        replay = journal.replay
+
+        def count() -> None:
+            replays.append(1)
+            replay()
+            journal.losses.append(LostRange(0, 1, 0))
+
+        journal.replay = count  # type: ignore[method-assign]
+        for _ in range(3):
+            node.follower.look()
+        assert (len(replays), journal.awaits_repair) == (1, False)
 
     asyncio.run(main())

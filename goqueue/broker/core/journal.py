@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.events import Signal
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
@@ -97,7 +97,9 @@ class Journal(Generic[Record]):
         self._disk = disk
         self._machine = machine
         self.losses: list[LostRange] = []
-        """The ranges that the last `replay` could not read."""
+        """The ranges that the last `replay`, or `follow` after it, could not read."""
+        self.awaits_repair = False
+        """True while another node may still have what was lost here: a snapshot would hide that it is missing."""
         self._durable = type(machine)()
         self._durable_end = 0
         self._durable_ns = 0
@@ -233,6 +235,14 @@ class Journal(Generic[Record]):
             offset = self._durable_end = read.next_offset
         self._note_loss(max(expected, compacted), offset)
 
+    def is_damaged(self, lost: LostRange) -> bool:
+        """Return whether a range that was lost is still damaged; False if it can be read, or is gone for good."""
+        try:
+            self.log.read(max(lost.first_offset, self.log.first_offset), 1)
+        except RangeDamaged:
+            return True
+        return False
+
     def _note_loss(self, first: int, end: int) -> None:
         if first < end:
             self.losses.append(LostRange(first, end, self._durable_ns))
@@ -358,6 +368,8 @@ class Journal(Generic[Record]):
         """Write the durable state beside the log if it has changed. A refused write is tried again later."""
         end = self._durable_end
         if end == self._snapshot_offset or end > self.log.durable_end or self.log.fence is not None:
+            return
+        if self.awaits_repair:
             return
         frames = [one.hex() for one in self.durable_frames()]
         with suppress(GoQueueError):

@@ -1,6 +1,7 @@
 """Keeps the state of a journal up to date at the nodes that do not lead its log: each can answer questions of its own.
 
-Changes are made at the leader, once it has read all that it inherited.
+Changes are made at the leader, once it has read all that it inherited. Damage is skipped, so that later records are in
+force, and the state is built anew as soon as the log was repaired.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.journal import Journal, LostRange
 from goqueue.errors import GoQueueError, LeaderUnavailable, NotCoordinator
 from goqueue.runtime.cluster.owned_tasks import OwnedTasks
 
@@ -28,6 +29,9 @@ class JournalFollower:
         self._tasks = tasks
         self._seen_end = -1
         """The end of what `changed` was called for."""
+        self._gone: list[LostRange] = []
+        """What is missing in the log though nothing there is damaged."""
+        journal.awaits_repair = bool(journal.losses)
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -54,12 +58,23 @@ class JournalFollower:
             return
         if journal.durable_end < journal.partition.high_watermark:
             journal.follow()
+        if journal.losses:
+            self._read_repaired()
         leadership = journal.partition.leadership
         if leadership is not None and leadership.knows_end:
             journal.led_epoch = leadership.leader_epoch
         if journal.durable_end != self._seen_end:  # also when the log was cut back
             self._seen_end = journal.durable_end
             self._changed()
+
+    def _read_repaired(self) -> None:
+        """Apply what damage had hidden, once it was repaired with the bytes of another node."""
+        journal = self.journal
+        if any(one not in self._gone and not journal.is_damaged(one) for one in journal.losses):
+            journal.replay()
+            self._gone = [one for one in journal.losses if not journal.is_damaged(one)]
+            self._seen_end = -1
+        journal.awaits_repair = any(one not in self._gone for one in journal.losses)
 
     @property
     def end(self) -> int:

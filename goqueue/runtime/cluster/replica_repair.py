@@ -216,6 +216,7 @@ class ReplicaRepair:
             return False
         if damages:
             self._note(log, damages)
+            replica.partition.wake()  # who has skipped the damage reads again
         end = sealed.next_offset
         known.damages = [one for one in known.damages if not sealed.segment.base_offset <= one.first_offset < end]
         known.problem = ""
