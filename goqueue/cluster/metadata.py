@@ -353,7 +353,9 @@ class ClusterState:
                 known[record.number] = replace(before, throttle=record.throttle, is_paused=record.is_paused)
             case ReassignmentEnded():
                 before = known[record.number]
-                known[record.number] = replace(before, outcome=record.outcome, ended_ns=record.time_ns)
+                known[record.number] = replace(
+                    before, outcome=record.outcome, ended_ns=record.time_ns, done=record.done
+                )
                 self._moving_by = {log: one for log, one in self._moving_by.items() if one != record.number}
 
     def _apply_catalog(self, change: TopicRecord) -> None:

@@ -10,6 +10,7 @@ from goqueue.cluster.partitions import PartitionId, PartitionState
 from goqueue.cluster.reassignment import begin, obstacle_to_cancel, obstacle_to_complete, settle_on
 from goqueue.cluster.reassignment_records import (
     Move,
+    Outcome,
     Reassignment,
     ReassignmentChanged,
     ReassignmentEnded,
@@ -124,7 +125,7 @@ class Reassigner:
                     hint="start the nodes that are missing",
                 )
             changes.append((move.log, self._settled(move, move.before, state)))
-        return [*in_pieces(changes), ReassignmentEnded(found.number, "cancelled", now_ns)]
+        return [*in_pieces(changes), self._ended(found, "cancelled", now_ns)]
 
     def find_active(self, number: int) -> Reassignment:
         found = self._state.reassignments.get(number)
@@ -148,7 +149,7 @@ class Reassigner:
             changes = list(self._steps(reassignment))
             records += in_pieces(changes)
             if not changes and not any(True for _ in self._left(reassignment)):
-                records.append(ReassignmentEnded(reassignment.number, "completed", now_ns))
+                records.append(self._ended(reassignment, "completed", now_ns))
         return records
 
     def _steps(self, reassignment: Reassignment) -> Iterator[tuple[PartitionId, PartitionState]]:
@@ -171,6 +172,11 @@ class Reassigner:
             elif set(move.target) != set(state.replicas):
                 moving += 1
                 yield move.log, begin(state, move.target)
+
+    def _ended(self, reassignment: Reassignment, outcome: Outcome, now_ns: int) -> ReassignmentEnded:
+        found = self._state.partitions
+        done = sum(stage_of(one, reassignment, found.get(one.log)) == "done" for one in reassignment.moves)
+        return ReassignmentEnded(reassignment.number, outcome, now_ns, done)
 
     def _can_complete(self, move: Move, state: PartitionState) -> bool:
         least = self._min_isr(self._topic(move), move.target)

@@ -34,6 +34,8 @@ class Reassignment(Struct, frozen=True):
     outcome: Outcome = ""
     """Empty while it is under way."""
     ended_ns: int = 0
+    done: int = 0
+    """How many moves were done when it ended. Later ones may take their partitions elsewhere."""
 
 
 class ReassignmentStarted(Struct, frozen=True, tag="reassignment_started", tag_field="record"):
@@ -62,6 +64,7 @@ class ReassignmentEnded(Struct, frozen=True, tag="reassignment_ended", tag_field
     number: int
     outcome: Outcome
     time_ns: int
+    done: int = 0
 
 
 class NodeDraining(Struct, frozen=True, tag="node_draining", tag_field="record"):

@@ -81,8 +81,26 @@ def test_move_completes_when_all_that_come_are_in_sync(cluster: MovingCluster) -
     cluster.catch_up("n5")
     cluster.advance()
     assert (cluster.replicas, cluster.shown(cluster.partition)) == (f"n4,n5,{first}", f"n4 in 2: n4,n5,{first}")
-    assert cluster.advance() == [ReassignmentEnded(1, "completed", 2)]
+    assert cluster.advance() == [ReassignmentEnded(1, "completed", 2, done=1)]
     assert cluster.advance() == []
+
+
+def test_ended_reassignment_counts_what_it_moved_when_later_ones_move_that_elsewhere(cluster: MovingCluster) -> None:
+    before = cluster.state.partitions[cluster.partition].replicas
+    second = cluster.create("u")
+    others = cluster.state.partitions[second].replicas
+    other = next(node for node in FIVE if node not in others)
+    moves = ((cluster.partition, before[::-1]), (second, (*others[1:], other)))
+    cluster.ask(StartReassignment(moves))
+    cluster.advance()
+    cluster.ask(CancelReassignment(1))
+    cluster.start_move(*before)
+    cluster.advance()
+    assert cluster.replicas == ",".join(before)
+    assert [(one.outcome, one.done) for one in cluster.state.reassignments.values()] == [
+        ("cancelled", 1),
+        ("completed", 1),
+    ]
 
 
 @pytest.mark.parametrize("dead", subsets(FIVE[:4]))

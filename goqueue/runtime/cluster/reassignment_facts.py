@@ -63,7 +63,8 @@ class ReassignmentFacts:
 
     @property
     def done(self) -> int:
-        return sum(one.stage == "done" for one in self.moves)
+        found = self.reassignment
+        return found.done if found.outcome else sum(one.stage == "done" for one in self.moves)
 
     @property
     def left(self) -> int:
