@@ -137,6 +137,8 @@ class FetchRange(Struct, frozen=True, array_like=True, tag="fetch_range"):
     log: PartitionId
     first: int
     end: int
+    unclean_epoch: int = 0
+    """The leader epoch of the last unclean election: before it, others may have committed other messages there."""
 
 
 class RangeFetched(Struct, frozen=True, array_like=True, tag="range_fetched"):

@@ -217,6 +217,40 @@ def test_what_no_replica_has_stays_damaged_and_spreads_to_none(tmp_path: Path) -
     run(main, tmp_path)
 
 
+def test_replica_with_messages_that_an_unclean_election_has_dropped_repairs_no_other_one(tmp_path: Path) -> None:
+    dropped, kept = ([b"%s %d" % (word, number) + b"." * 100 for number in range(5)] for word in (b"drop", b"kept"))
+
+    async def main(cluster: ReplicaCluster) -> None:
+        await cluster.stop("n1", "n2")
+        cluster.lead("n3", isr=("n3",), min_isr=1)
+        await cluster.until_settled("n3")
+        await cluster.nodes["n3"].publish(*dropped)
+        await cluster.stop("n3")
+        await cluster.start("n1", "n2")
+        cluster.lead("n2", isr=("n1", "n2"), unclean_epoch=cluster.state.leader_epoch + 1)
+        await cluster.until_settled("n2")
+        await cluster.nodes["n2"].publish(*kept)
+        await cluster.until_alike()
+        await cluster.stop("n2")
+        node = cluster.nodes["n1"]
+        node.partition.log.roll()
+        await cluster.until(lambda: len(node.partition.log.sealed()) == 4)
+        flip(node, 3)
+
+        await cluster.start("n3")
+        cluster.tell()
+        await read(node)
+        repair = node.replicas.repair
+        await cluster.until(lambda: any("n3: it has nothing of" in one.problem for one in repair.damaged.values()))
+        await cluster.start("n2")
+        cluster.tell()
+        await until_repaired(cluster, "n1")
+
+        assert await node.values() == [*VALUES, *kept]
+
+    run(main, tmp_path)
+
+
 async def scrub(cluster: ReplicaCluster) -> None:
     """Read all logs of all nodes, the leader last."""
     for name in ("n3", "n2", "n1"):

@@ -283,6 +283,7 @@ class ReplicaRepair:
         """Fetch a range of offsets from the first replica that has it sound."""
         state, problems = replica.state, list[str]()
         assert state is not None
+        _refuse_unless_of(replica, state.unclean_epoch)
         nodes = dict.fromkeys((state.leader, *state.isr, *state.replicas))
         for node in nodes:
             if node in self._owner.streams:
@@ -316,7 +317,7 @@ class ReplicaRepair:
         answer: asyncio.Future[RangeFetched] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         try:
-            stream.tell(FetchRange(number, log, first, end))
+            stream.tell(FetchRange(number, log, first, end, _unclean_epoch(self._node.local.get(log))))
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
@@ -336,6 +337,8 @@ class ReplicaRepair:
 
     async def _answer(self, link: PeerLink, asked: FetchRange) -> None:
         try:
+            if (replica := self._node.local.get(asked.log)) is not None:
+                _refuse_unless_of(replica, asked.unclean_epoch)
             answer = await self._read(asked)
         except GoQueueError as error:
             answer = RangeFetched(asked.number, asked.log, b"", asked.first, problem=error.sentence)
@@ -369,3 +372,18 @@ class ReplicaRepair:
 def _has_others(replica: LocalReplica) -> bool:
     """Return whether other nodes have a replica of it."""
     return replica.state is not None and len(replica.state.replicas) > 1
+
+
+def _unclean_epoch(replica: LocalReplica | None) -> int:
+    return 0 if replica is None or replica.state is None else replica.state.unclean_epoch
+
+
+def _refuse_unless_of(replica: LocalReplica, unclean_epoch: int) -> None:
+    """Raise if a replica may have other messages than those that the last unclean election has kept."""
+    known, epochs = _unclean_epoch(replica), replica.partition.log.epochs
+    if known != unclean_epoch:
+        raise RangeDamaged(
+            f"the last unclean election that it knows was in leader epoch {known}, and not in {unclean_epoch}"
+        )
+    if known and not (epochs.is_complete and epochs.last >= known):
+        raise RangeDamaged(f"it has nothing of leader epoch {known} yet, whose election was unclean")
