@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import ValidationError, convert, to_builtins
-
 from goqueue.broker.core.catalog import TopicCreated
+from goqueue.broker.core.replication_settings import check_min_isr
 from goqueue.broker.core.topic import TopicSettings, TopicSpec
 from goqueue.cluster.controller_requests import (
     AdoptTopics,
@@ -65,7 +64,6 @@ from goqueue.errors import (
     ElectionRefused,
     IsrChangeRefused,
     NodeNotFound,
-    RequestInvalid,
     TopicNotFound,
 )
 from goqueue.quantities import quoted
@@ -125,16 +123,19 @@ class Controller:
     def create_topic(self, request: CreateTopic, now_ns: int) -> Records:
         spec = TopicSpec(name=request.name, partitions=request.partitions, settings=request.settings)
         topic = self.state.catalog.create_topic(spec, max(now_ns, self._last_id + 1))
+        check_min_isr(topic.settings, self._replicas_of(topic, len(self.state.nodes)))
         self._last_id = topic.created_ns
         return [CatalogChanged(topic), *self._placed(topic, range(topic.partitions))]
 
     def alter_topic(self, request: AlterTopic, now_ns: int) -> Records:
         before = self.state.catalog.topic(request.name)
-        topic = self.state.catalog.alter_topic(request.name, _typed(request.changes, before.settings), request.expected)
+        topic = self.state.catalog.alter_topic(request.name, request.typed(before.settings), request.expected)
         if topic.settings.replication_factor != before.settings.replication_factor:
             return [CatalogChanged(topic), *self._resized(topic, now_ns)]
         if topic.settings.min_isr == before.settings.min_isr:
             return [CatalogChanged(topic)]
+        counts = [len(state.settled) for _, state in self._partitions_of(topic)]
+        check_min_isr(topic.settings, min(counts, default=len(self.state.nodes)))
         changed = (
             (number, state.next(leader=state.leader, isr=state.isr, elr=state.elr, min_isr=least))
             for number, state in self._partitions_of(topic)
@@ -428,15 +429,6 @@ class Controller:
 
 def _states_in(records: Records) -> list[PartitionState]:
     return [state for record in records if isinstance(record, PartitionsChanged) for _, state in record.changes]
-
-
-def _typed(changes: dict[str, Any], before: TopicSettings) -> dict[str, Any]:
-    """Return changed settings as the types that a topic has; they came as MessagePack."""
-    try:
-        settings = convert({**to_builtins(before), **changes}, TopicSettings)
-    except ValidationError as error:
-        raise RequestInvalid(f"the settings cannot be read: {error}", problems=[]) from None
-    return {name: getattr(settings, name) for name in changes}
 
 
 def _refused(request: IsrChange, reason: str, sentence: str) -> IsrChangeRefused:

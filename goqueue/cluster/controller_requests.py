@@ -2,13 +2,14 @@
 
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert, to_builtins
 
 from goqueue.broker.core.catalog import TopicCreated
 from goqueue.broker.core.splits import Split
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.cluster.partitions import PartitionId
 from goqueue.cluster.replication_messages import IsrChange, RaiseEpoch, ResignLeadership
+from goqueue.errors import RequestInvalid
 from goqueue.limits import CLUSTER_MOVES_AT_ONCE
 
 
@@ -27,6 +28,14 @@ class AlterTopic(Struct, frozen=True, array_like=True, tag="alter_topic"):
     @property
     def needed_level(self) -> int:
         return 2 if self.expected else 0
+
+    def typed(self, before: TopicSettings) -> dict[str, Any]:
+        """Return changed settings as the types that a topic has; they came as MessagePack."""
+        try:
+            settings = convert({**to_builtins(before), **self.changes}, TopicSettings)
+        except ValidationError as error:
+            raise RequestInvalid(f"the settings cannot be read: {error}", problems=[]) from None
+        return {name: getattr(settings, name) for name in self.changes}
 
 
 class DeleteTopic(Struct, frozen=True, array_like=True, tag="delete_topic"):

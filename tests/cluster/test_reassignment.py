@@ -248,6 +248,19 @@ def test_replication_factor_grows_and_shrinks_with_min_isr() -> None:
     assert (cluster.replicas, cluster.state.partitions[cluster.partition].min_isr) == (only, 1)
 
 
+def test_min_isr_above_the_replicas_that_there_are_is_refused_where_the_cluster_has_more_nodes() -> None:
+    cluster = MovingCluster()
+    for node in FIVE[3:]:
+        cluster.start(node, level=2)
+    with pytest.raises(RequestInvalid, match="min_isr 4 is more than 3 replicas"):
+        cluster.ask(AlterTopic("t", {"min_isr": 4}))
+    with pytest.raises(RequestInvalid, match="min_isr 4 is more than 3 replicas"):
+        cluster.create("u", min_isr=4)
+    cluster.create("u", min_isr=4, replication_factor=4)
+    cluster.ask(AlterTopic("t", {"min_isr": 3}))
+    assert cluster.state.partitions[cluster.partition].min_isr == 3
+
+
 def test_moving_replica_does_not_count_as_missing(cluster: MovingCluster) -> None:
     cluster.start_move(*NODES, "n4")
     state = cluster.state.partitions[cluster.partition]

@@ -7,7 +7,7 @@ from goqueue.quantities import format_count
 
 def check_replication(settings: TopicSettings, nodes: int) -> None:
     """Raise unless so many nodes can do what the settings say."""
-    factor, least = settings.replication_factor, settings.min_isr
+    factor = settings.replication_factor
     if factor is not None and factor > nodes:
         has = f"the cluster has {format_count(nodes, 'node')}" if nodes > 1 else "there is one node"
         raise RequestInvalid(
@@ -15,7 +15,12 @@ def check_replication(settings: TopicSettings, nodes: int) -> None:
             hint=f"name at most {nodes}, or leave it out",
             problems=[],
         )
-    most = factor or nodes
+    check_min_isr(settings, factor or nodes)
+
+
+def check_min_isr(settings: TopicSettings, most: int) -> None:
+    """Raise unless so many replicas can be as many in sync as the topic asks for."""
+    least = settings.min_isr
     if least is not None and least > most:
         raise RequestInvalid(
             f"min_isr {least} is more than {format_count(most, 'replica')}: no message could be committed",
