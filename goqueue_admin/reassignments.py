@@ -1,7 +1,7 @@
 """`goqueue-admin reassign`: replicas of partitions on other nodes."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,7 @@ from goqueue.quantities import format_count, format_duration, format_size, parse
 from goqueue_admin.plan_files import read_plan, write_plan, write_undo
 
 if TYPE_CHECKING:
-    from goqueue.client import Client, PlannedMove, ReassignmentInfo
+    from goqueue.client import Client, ClusterPartitionInfo, PlannedMove, ReassignmentInfo
 
 _LOOK_SECONDS = 0.5
 _Number = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a reassignment.")]
@@ -152,6 +152,8 @@ def apply(
             for one in moves
             if (was := known.get((one.topic, one.partition))) is not None
         ]
+        for sentence in _too_few(moves, known):
+            terminal.say(sentence)
         if consent.dry_run:
             former = {(one.topic, one.partition): one.replicas for one in before}
             rows = [{**row, "before": former.get((row["topic"], row["partition"]), [])} for row in _plan_rows(moves)]
@@ -165,6 +167,17 @@ def apply(
         if wait:
             found = _follow(client, found)
     session.write([_row(found)], _COLUMNS)
+
+
+def _too_few(moves: "Sequence[PlannedMove]", known: "Mapping[tuple[str, int], ClusterPartitionInfo]") -> Iterator[str]:
+    """Yield which partitions get fewer replicas than have to be in sync today."""
+    for one in moves:
+        was = known.get((one.topic, one.partition))
+        if was is not None and len(one.replicas) < was.min_isr:
+            yield (
+                f"{one.topic}/{one.partition} gets {format_count(len(one.replicas), 'replica')}, fewer than its min_isr"
+                f" {was.min_isr}: that becomes {len(one.replicas)}"
+            )
 
 
 def _keep_way_back(session: Session, path: Path, before: "Sequence[PlannedMove]", found: "ReassignmentInfo") -> None:

@@ -28,6 +28,11 @@ def test_operator_moves_a_partition_drains_a_node_and_takes_both_back(tmp_path: 
         plan = tmp_path / "plan.yaml"
         plan.write_text(f"moves:\n- {{topic: orders, partition: 0, replicas: [{third}, {second}]}}\n")
 
+        client.alter_topic("orders", min_isr=2)
+        small = f"[{{topic: orders, partition: 0, replicas: [{third}]}}]"
+        told = admin(nodes, "reassign", "apply", "-", "--dry-run", given=small).err
+        assert "orders/0 gets 1 replica, fewer than its min_isr 2" in told
+        client.alter_topic("orders", min_isr=1)
         shown = json.loads(admin(nodes, "reassign", "apply", str(plan), "--dry-run", "-o", "json").out)
         applied = admin(nodes, "reassign", "apply", str(plan), "--throttle", "10MiB", "--wait", "--yes")
         listed = json.loads(admin(nodes, "reassign", "list", "-o", "json").out)
