@@ -56,6 +56,8 @@ class RemotePartitions:
         """Partitions whose leader cannot be reached."""
         self._used: dict[RemotePartition, float] = {}
         """When a partition was used last, in the loop's time."""
+        self._followers: dict[tuple[PeerLink, PartitionId], FollowPartition] = {}
+        """The last message of each node that waits for a change of a partition here; earlier ones get no answer."""
         self._turns: dict[PeerLink, asyncio.Lock] = {}
         self._retry: asyncio.TimerHandle | None = None
         self._tasks = OwnedTasks("an answer about a partition", runtime.on_failure.emit)
@@ -183,6 +185,7 @@ class RemotePartitions:
 
     def _on_disconnected(self, node: str) -> None:
         self._turns = {link: turn for link, turn in self._turns.items() if link.node != node}
+        self._followers = {key: message for key, message in self._followers.items() if key[0].node != node}
         for partition in [partition for partition, leader in self._following.items() if leader == node]:
             self._begin_anew(partition)
         self._fail(lambda asked: asked.node == node)
@@ -229,18 +232,27 @@ class RemotePartitions:
         link.send(PartitionAnswered(message.number, positions_of(partition), answer, refusal))
 
     def _on_follow(self, link: PeerLink, message: FollowPartition) -> None:
+        self._followers[link, message.log] = message
+        self._look(link, message)
+
+    def _look(self, link: PeerLink, message: FollowPartition) -> None:
         """Tell the positions when they are others; also later, if this node leads the partition then."""
+        key = link, message.log
+        if self._followers.get(key) is not message:  # the other node has asked again, as after changes of the leader
+            return
         replica = self._member.replicas.local.get(message.log)
         if replica is None or link.is_closing:
+            del self._followers[key]
             return
         positions = positions_of(replica.partition)
         if replica.leadership.knows_end and (message.known is None or _shown(positions) != _shown(message.known)):
+            del self._followers[key]
             link.send(PartitionMoved(message.log, positions))
         else:
             replica.partition.watch(partial(self._look_soon, link, message))
 
     def _look_soon(self, link: PeerLink, message: FollowPartition) -> None:
-        self._tasks.call_soon(self._on_follow, link, message)
+        self._tasks.call_soon(self._look, link, message)
 
 
 def _shown(positions: PartitionPositions) -> tuple[int, int, int, int]:
