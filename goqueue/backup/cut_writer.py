@@ -14,7 +14,7 @@ from goqueue.backup.target import BackupTarget
 from goqueue.backup.target_storage import Content
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import scan
-from goqueue.storage.compaction import lower_progress, skip_to
+from goqueue.storage.compaction_progress import lower_progress, skip_to
 from goqueue.storage.disk import Disk
 from goqueue.storage.recovery import recover
 from goqueue.storage.scan import Frames, Positions

@@ -14,7 +14,7 @@ from goqueue.backup.restore import restore_log
 from goqueue.backup.target import BackupTarget
 from goqueue.backup.verify import readable_manifests
 from goqueue.errors import BackupDamaged
-from goqueue.storage.compaction import load_progress
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.disk import Disk, file_size, remove_files, replace_file
 from goqueue.storage.recovery import find_segments, recover
 from goqueue.storage.segment import Segment

@@ -17,7 +17,6 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import SCRUB_DELAY_SECONDS, SCRUB_STEP_BYTES
-from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 from goqueue.storage.log_stage import LogStage
@@ -103,9 +102,8 @@ class ScrubRunner:
 
     async def _scrub(self, log: Log) -> None:
         """Read one log."""
-        gaps = (await self._on_thread(partial(load_progress, self._disk, log.directory))).gaps
         digests, found, offset = BlockDigests(), list[Damage](), log.first_offset
-        while (scrub := scrub_from(log, self._disk, offset, gaps, digests)) is not None:
+        while (scrub := scrub_from(log, self._disk, offset, digests)) is not None:
             while size := await self._on_thread(partial(scrub.step, SCRUB_STEP_BYTES)):
                 self.progress.read_bytes += size
                 await self._pause(size / self._rate)

@@ -17,7 +17,7 @@ import numpy as np
 
 from goqueue.errors import GoQueueError
 from goqueue.limits import LOST_LOG_OFFSETS_SKIPPED, OFFSET_MAX
-from goqueue.storage.compaction import load_progress
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.disk import DirectoryEntry, Disk, File, read_all, remove_files
 from goqueue.storage.epoch_check import EpochFault, SegmentEpochCheck, find_epoch_faults
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark

@@ -14,15 +14,14 @@ What must stay true:
   not carried out, the log is fenced until it has been read again;
 * a damaged segment stays as it is, and as it may hide values, tombstones behind it stay too.
 
-The file `compacted` in the log's directory says how far that has come: `clean`, below which
-every key has been compared with all others, and `gaps`, below which missing offsets are no loss.
+How far that has come is noted in the log's directory (`compaction_progress.py`).
 """
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +30,9 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, PINNED_SEGMENTS_MAX, TOMBSTONE_GRACE_SECONDS
 from goqueue.storage import frame
-from goqueue.storage.disk import Disk, read_all, remove_files
+from goqueue.storage.compaction_progress import change_progress, load_progress, raise_gaps
+from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.index import Index
-from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.log import Log
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment, SegmentReader, load_index, store_index
@@ -43,62 +42,6 @@ from goqueue.storage.swap import apply_swap, cleaned_path, commit_swap, is_swap_
 from goqueue.storage.transaction_index import NONE_ABORTED, AbortedRanges
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionProgress:
-    """The progress of a log's compaction, as offsets, and the time of the oldest tombstone that it left."""
-
-    clean: int = 0
-    gaps: int = 0
-    tombstone: int = 0
-
-
-def load_progress(disk: Disk, directory: str) -> CompactionProgress:
-    """Read the `compacted` file; without it nothing has been compacted."""
-    try:
-        content = read_all(disk, _progress_path(directory))
-    except GoQueueError:
-        content = b""
-    return decode_progress(content)
-
-
-def decode_progress(content: bytes) -> CompactionProgress:
-    note = decode_checkpoint(content) or {}
-    facts: list[Any] = [note.get(name) for name in ("clean", "gaps", "tombstone")]
-    return CompactionProgress(*facts) if all(type(fact) is int for fact in facts) else CompactionProgress()
-
-
-def _store_progress(disk: Disk, directory: str, progress: CompactionProgress) -> None:
-    write_checkpoint(disk, _progress_path(directory), **asdict(progress))
-
-
-def lower_progress(disk: Disk, directory: str, offset: int) -> None:
-    """Messages from this offset on will be others: none of them has been compared yet."""
-    progress = load_progress(disk, directory)
-    if max(progress.clean, progress.gaps) > offset:
-        lowered = replace(progress, clean=min(progress.clean, offset), gaps=min(progress.gaps, offset))
-        _store_progress(disk, directory, lowered)
-
-
-def raise_gaps(disk: Disk, directory: str, offset: int) -> None:
-    """Offsets below this one may be missing: another replica has removed them, and this one has its frames."""
-    progress = load_progress(disk, directory)
-    if progress.gaps < offset:
-        _store_progress(disk, directory, replace(progress, gaps=offset))
-
-
-def skip_to(disk: Disk, directory: str, offset: int) -> None:
-    """Begin a segment at an offset behind the log. The offsets in between are as those that compaction has removed."""
-    _store_progress(disk, directory, replace(load_progress(disk, directory), gaps=offset))
-    segment = Segment(directory, offset)
-    if disk.kind(segment.path) == "absent":
-        disk.open(segment.path, "create").close()
-    disk.sync_directory(directory)
-
-
-def _progress_path(directory: str) -> str:
-    return f"{directory}/compacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +140,11 @@ class Compaction:
         is_due = through > progress.clean or 0 < progress.tombstone < self.tombstones_before
         if not in_reach or not is_due:
             return
-        progress = replace(progress, gaps=max(progress.gaps, through))
-        _store_progress(self.disk, directory, progress)
+        raise_gaps(self.disk, directory, through)
         clean = yield from self._rewrite(in_reach, _LatestPerKey(latest, self.tombstones_before, aborted))
         # Behind damage tombstones stay however old they are: there is nothing to come back for.
         tombstone = self._oldest_tombstone if clean == through else 0
-        _store_progress(self.disk, directory, replace(progress, clean=clean, tombstone=tombstone))
+        change_progress(self.disk, directory, lambda now: replace(now, clean=clean, tombstone=tombstone))
 
     def _latest_offsets(self, clean: int, aborted: AbortedRanges) -> tuple[dict[bytes, int], int]:
         """The latest offset of each key in what is not clean yet, and how far that looked.
@@ -366,9 +308,7 @@ class LogRewrite(Compaction):
         assert self.rule is not None, "a rewrite needs a rule"
         if not self.sealed:
             return
-        progress = load_progress(self.disk, self.log.directory)
-        gaps = max(progress.gaps, self.sealed[-1].next_offset)
-        _store_progress(self.disk, self.log.directory, replace(progress, gaps=gaps))
+        raise_gaps(self.disk, self.log.directory, self.sealed[-1].next_offset)
         yield from self._rewrite(self.sealed, self.rule)
 
 

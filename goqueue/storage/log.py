@@ -236,7 +236,9 @@ class Log:
         else:
             added = index.note(self.next_offset, segment.size, frames.positions, now) if len(frames) else 0
         entries = (index.dump(number), index.dump_times(number)) if added else (b"", b"")
-        chunk = PendingAppend(segment, segment.size, self.next_offset, frames, number, *entries, acknowledge)
+        is_behind_gap = self.next_offset > (self.unsettled[-1].next_offset if self.unsettled else self.written_end)
+        place = segment, segment.size, self.next_offset
+        chunk = PendingAppend(*place, frames, number, *entries, acknowledge, is_behind_gap)
         self.unsettled.append(chunk)
         self._queue.append(chunk)
         self._resources.flusher.submit(self)

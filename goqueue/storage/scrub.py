@@ -12,6 +12,7 @@ import numpy as np
 from crc32c import crc32c
 
 from goqueue.storage.compaction import SealedSegment
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 from goqueue.storage.scan import Frames
@@ -63,19 +64,17 @@ class SegmentScrub:
     segment: Segment
     """As the log has it; what is read is the part that was visible."""
     sealed: SealedSegment
-    gaps_below: int
     digests: BlockDigests
-    damages: list[Damage] = field(init=False)
+    damages: list[Damage] = field(default_factory=list)
     _pieces: Iterator[Frames | Damage] | None = None
     _search: DamageSearch = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._search = DamageSearch(self.sealed, self.gaps_below)
-        self.damages = self._search.found
-
     def step(self, size: int) -> int:
         """Read about so many bytes more; return how many, 0 at the end."""
-        self._pieces = self._pieces or pieces_of(self.sealed, self.disk)
+        if self._pieces is None:
+            gaps = load_progress(self.disk, self.segment.directory).gaps  # a follower notes them as it gets them
+            self._search = DamageSearch(self.sealed, gaps, self.damages)
+            self._pieces = pieces_of(self.sealed, self.disk)
         start = self._search.position
         for piece in self._pieces:
             self._search.note(piece)
@@ -88,11 +87,11 @@ class SegmentScrub:
         return self._search.position - start
 
 
-def scrub_from(log: Log, disk: Disk, offset: int, gaps_below: int, digests: BlockDigests) -> SegmentScrub | None:
+def scrub_from(log: Log, disk: Disk, offset: int, digests: BlockDigests) -> SegmentScrub | None:
     """Return the scrub of the next segment at or behind an offset; None at the visible end."""
     for number, segment in enumerate(log.segments[: len(log.sealed()) + 1]):
         size, next_offset = log.bounds(number)
         if next_offset > offset:
             visible = Segment(segment.directory, segment.base_offset, size)
-            return SegmentScrub(disk, segment, SealedSegment(visible, next_offset), gaps_below, digests)
+            return SegmentScrub(disk, segment, SealedSegment(visible, next_offset), digests)
     return None

@@ -13,7 +13,8 @@ import numpy as np
 
 from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.storage import scan
-from goqueue.storage.compaction import SealedSegment, raise_gaps
+from goqueue.storage.compaction import SealedSegment
+from goqueue.storage.compaction_progress import raise_gaps
 from goqueue.storage.disk import Disk, File, remove_files
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log

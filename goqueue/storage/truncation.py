@@ -8,7 +8,7 @@ refuses a step, the log is fenced until it has been read again.
 from typing import Literal
 
 from goqueue.errors import GoQueueError, OffsetOutOfRange
-from goqueue.storage.compaction import lower_progress
+from goqueue.storage.compaction_progress import lower_progress
 from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.index import Index
 from goqueue.storage.leader_epochs import EpochList, EpochNote, EpochStart, truncate_epochs

@@ -6,6 +6,7 @@ What must stay true:
 
 * a segment is synced before its successor is created, so only the last one can have a torn tail;
 * a new file's name is synced before anything in it counts as durable;
+* before frames behind a gap are written, or a segment begins there, the gap is noted: it would be taken for a loss;
 * a copy gets what its log has got, never before; one that cannot be written is removed, and never fails an append;
 * the mark in the index moves only after the sync that it speaks of, and is itself synced only with the end of
   the segment;
@@ -22,6 +23,7 @@ from operator import attrgetter
 from typing import Final
 
 from goqueue.errors import DiskFailed, DiskFull, GoQueueError, PathInvalid, TransientError
+from goqueue.storage.compaction_progress import raise_gaps
 from goqueue.storage.deletion import ReservedSpace
 from goqueue.storage.disk import Buffer, Disk, File, file_size, remove_files
 from goqueue.storage.index import PAIR_BYTES, mark
@@ -47,6 +49,8 @@ class PendingAppend:
     times: bytes
     """What `.index` and `.timeindex` gain from that entry on."""
     acknowledge: AppendCallback | None
+    is_behind_gap: bool = False
+    """Whether offsets before it are left out, as the leader's compaction has removed them."""
     settled: bool = False
     verdict: GoQueueError | None = None
 
@@ -154,7 +158,11 @@ class LogWriter:
         while True:
             try:
                 if segment is not self._segment:
-                    self._turn_to(segment, outcome, position=group[0].position)
+                    self._leave_segment(outcome)
+                if behind := [chunk.first_offset for chunk in group if chunk.is_behind_gap]:
+                    raise_gaps(self._disk, segment.directory, behind[-1])
+                if segment is not self._segment:
+                    self._turn_to(segment, position=group[0].position)
                 self._append(group)
             except GoQueueError as error:
                 refused = isinstance(error, TransientError) and not outcome.fenced
@@ -241,8 +249,8 @@ class LogWriter:
         last = self._last
         return last is None or last.segment is not chunk.segment or last.position + last.size == chunk.position
 
-    def _turn_to(self, segment: Segment, outcome: WriteResult, *, position: int) -> None:
-        """Finish the segment before, and open this one, which ends at this position."""
+    def _leave_segment(self, outcome: WriteResult) -> None:
+        """Finish the segment before another is opened."""
         self.sync(outcome)
         if outcome.failure is not None:
             raise outcome.failure
@@ -250,6 +258,9 @@ class LogWriter:
             self._copy = self._open_copy(self._last.segment, self._last.position + self._last.size)
         self._sync_index()
         self.close()
+
+    def _turn_to(self, segment: Segment, *, position: int) -> None:
+        """Open a segment, which ends at this position."""
         if position == 0:
             self._make(segment)
         self._file = self._disk.open(segment.path, "write")

@@ -11,10 +11,14 @@ from crc32c import crc32c
 from goqueue.cluster.leader_replica import AskController
 from goqueue.cluster.replication_messages import ResignLeadership
 from goqueue.errors import RangeDamaged
-from goqueue.runtime.cluster import replica_comparison, replica_repair
+from goqueue.runtime.cluster import replica_comparison, replica_repair, replication_stream
 from goqueue.runtime.cluster.local_replica import LocalReplica
-from goqueue.storage import frame
+from goqueue.storage import frame, scan
 from goqueue.storage import scrub as scrub_of_logs
+from goqueue.storage.check import check_segment, plan_check
+from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.disk import SystemDisk
+from goqueue.storage.log import LogSettings
 from goqueue.storage.segment_repair import FetchedRange
 from goqueue.storage.store import StoreSettings
 from tests.cluster.replica_nodes import LOG, NODES, ReplicaCluster, ReplicaNode
@@ -307,3 +311,55 @@ def test_sound_messages_that_differ_are_told_and_not_overwritten(
         assert path.read_bytes() == changed
 
     run(main, tmp_path)
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 500, 1 << 20])
+def test_what_compaction_has_removed_at_the_leader_is_no_damage_of_a_follower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_bytes: int
+) -> None:
+    monkeypatch.setattr(replication_stream, "CLUSTER_SLICE_BYTES", slice_bytes)
+    letters = ("abab", "cdce", "fgfg", "hhhh", "ijik", "a")
+
+    async def main(cluster: ReplicaCluster) -> None:
+        node = cluster.nodes["n1"]
+        log = node.partition.log
+        for keys in letters:
+            for key in keys:
+                log.append(scan.check_batch(bytearray(frame.encode(b"." * 100, key=key.encode()))))
+            log.roll()
+        await cluster.until(lambda: log.is_settled and log.stored_end == log.next_offset)
+        log.show(log.stored_end)
+        job = plan_compaction(log, SystemDisk(), now_ns=1)
+        await asyncio.to_thread(job.run)
+        job.apply()
+        await cluster.stop("n1")
+        await cluster.start()
+
+        cluster.lead("n1")
+        await cluster.until_settled("n1")
+        content = await cluster.until_alike()
+
+        assert frame.offset_at(content, 0) > 0
+        follower = cluster.nodes["n2"]
+        log = follower.partition.log
+        log.roll()
+        await cluster.until(lambda: log.sealed() == log.segments[:-1])
+        await follower.runtime.scrub.run_pass()
+        assert follower.runtime.scrub.damages == {}
+        assert not follower.replicas.repair.damaged
+        assert len(cluster.state.isr) == len(NODES)
+        await cluster.stop("n2")
+        tasks, findings = plan_check(SystemDisk(), log.name, log.directory)
+        for task in tasks:
+            findings += check_segment(SystemDisk(), task).findings
+        assert findings == []
+
+    async def running() -> None:
+        cluster = ReplicaCluster(tmp_path, store=StoreSettings(tail_bytes=1, log=LogSettings(segment_bytes=600)))
+        try:
+            await cluster.start("n1")
+            await main(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(running())

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from goqueue.storage import frame
-from goqueue.storage.compaction import CompactionProgress, load_progress, plan_compaction
+from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.compaction_progress import CompactionProgress, load_progress
 from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock

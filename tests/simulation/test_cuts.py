@@ -16,7 +16,7 @@ from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.schedule import ScheduledMessage
 from goqueue.broker.delay.scheduler import DelayScheduler
 from goqueue.storage import frame
-from goqueue.storage.compaction import lower_progress
+from goqueue.storage.compaction_progress import lower_progress
 from goqueue.storage.store import Store
 from goqueue.testing.disk import FaultyDisk
 from tests.broker.cuts import derived, find_unfinished, frames_of, segments_below, with_segments

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import DiskFailed, DiskFull, LogExists, LogFenced, RangeDamaged
 from goqueue.storage import frame
-from goqueue.storage.compaction import Compaction, CompactionProgress, load_progress, plan_compaction
+from goqueue.storage.compaction import Compaction, plan_compaction
+from goqueue.storage.compaction_progress import CompactionProgress, load_progress, raise_gaps
 from goqueue.storage.log import Log
 from goqueue.storage.reads import PendingRead
 from goqueue.storage.retention import plan_retention
@@ -196,6 +197,24 @@ def test_damaged_segment_is_not_compacted(store: Store, log: Log, disk: FaultyDi
     with pytest.raises(RangeDamaged):
         messages(log)
     assert [message.offset for message in messages(log, skip=True)] == [2, 4, 5, 6]
+
+
+def test_gaps_that_a_leader_has_sent_meanwhile_stay_noted(store: Store, log: Log, disk: FaultyDisk) -> None:
+    publish(store, log, "ab")
+    damaged(store, log, disk, "aab", 1)
+    publish(store, log, "ab")
+    job = plan(log, store)
+    job.interrupted = True
+    job.run()
+    job.apply()
+    assert load_progress(disk, log.directory) == CompactionProgress(clean=0, gaps=7)
+    raise_gaps(disk, log.directory, 100)
+    job.interrupted = False
+
+    job.run()
+    job.apply()
+
+    assert load_progress(disk, log.directory) == CompactionProgress(clean=2, gaps=100)
 
 
 def test_tombstones_behind_damage_are_kept(store: Store, log: Log, disk: FaultyDisk, clock: ManualClock) -> None:

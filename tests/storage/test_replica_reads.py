@@ -2,8 +2,9 @@
 
 import pytest
 
-from goqueue.errors import OffsetOutOfRange
+from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.storage import frame, scan
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.log import Log
 from goqueue.storage.reads import PendingRead
 from goqueue.storage.replica_reads import hide, locate_stored
@@ -11,7 +12,8 @@ from goqueue.storage.store import Store
 from goqueue.storage.truncation import reset
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import append, batch, offset_for_time, open_store, values
+from goqueue.testing.kernel import Crashed
+from tests.storage.stores import Answers, append, batch, offset_for_time, open_store, values
 
 
 def stamped(first_offset: int, *contents: bytes, time: int = 1_000) -> bytes:
@@ -122,3 +124,58 @@ def test_reset_log_goes_on_at_the_offset(disk: FaultyDisk, clock: ManualClock) -
         left = open_store(disk.after_crash(keep))
         assert left.recovered["t/0"].damages == []
         assert (left.logs["t/0"].first_offset, values(left.logs["t/0"])) == (500, [b"a"])
+
+
+def test_offsets_that_the_leader_leaves_out_are_noted_before_the_frames_behind_them(
+    disk: FaultyDisk, clock: ManualClock
+) -> None:
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+    follow(store, log, stamped(0, b"0", b"1"))
+    assert load_progress(disk, log.directory).gaps == 0
+    disk.fail("rename", path="*/compacted")
+    answers = Answers()
+
+    log.append_stamped(scan.walk(bytearray(stamped(5, b"5"))), answers)
+    store.flush()
+
+    assert len(answers.given) == 1
+    assert isinstance(answers.given[0], GoQueueError)
+    store = open_store(disk.crash(), clock)
+    log = store.log("t/0")
+    assert log.next_offset == 2
+    follow(store, log, stamped(5, b"5"))
+    follow(store, log, stamped(6, b"6"))
+    assert load_progress(log.disk, log.directory).gaps == 5
+
+
+def test_first_frames_of_a_log_may_be_left_out(disk: FaultyDisk, clock: ManualClock) -> None:
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+
+    follow(store, log, stamped(3, b"3"))
+
+    assert load_progress(disk, log.directory).gaps == 3
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 4096])
+def test_crash_leaves_no_gap_that_is_not_noted(disk: FaultyDisk, clock: ManualClock, segment_bytes: int) -> None:
+    store = open_store(disk, clock, segment_bytes=segment_bytes)
+    log = store.create("t/0")
+    follow(store, log, stamped(0, b"0", b"1"))
+    first = disk.operations
+
+    follow(store, log, stamped(5, b"5"))
+
+    assert load_progress(disk, log.directory).gaps == 5
+    for operation in range(first + 1, disk.operations + 1):
+        again = FaultyDisk()
+        store = open_store(again, clock, segment_bytes=segment_bytes)
+        log = store.create("t/0")
+        follow(store, log, stamped(0, b"0", b"1"))
+        again.crash_at(operation)
+        with pytest.raises(Crashed):
+            follow(store, log, stamped(5, b"5"))
+        left = again.after_crash("everything")
+        log = open_store(left, clock, segment_bytes=segment_bytes).log("t/0")
+        assert log.next_offset == 2 or load_progress(left, log.directory).gaps == 5

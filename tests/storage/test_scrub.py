@@ -14,7 +14,7 @@ from tests.storage.stores import append, fill_five_segments
 def read(log: Log, disk: FaultyDisk, step: int = 1) -> tuple[list[Damage], BlockDigests]:
     """Scrub a log; return what is damaged, and its digests."""
     digests, found, offset = BlockDigests(), list[Damage](), log.first_offset
-    while (one := scrub_from(log, disk, offset, 0, digests)) is not None:
+    while (one := scrub_from(log, disk, offset, digests)) is not None:
         while one.step(step):
             pass
         found += one.damages

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from goqueue.errors import DiskFull, RangeDamaged
-from goqueue.storage.compaction import load_progress
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.log import Log
 from goqueue.storage.segment_repair import FetchedRange, SegmentRepair, find_damage, sealed_segment
 from goqueue.storage.store import Store

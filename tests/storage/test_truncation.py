@@ -3,7 +3,8 @@
 import pytest
 
 from goqueue.errors import LogFenced, OffsetOutOfRange, RangeDamaged
-from goqueue.storage.compaction import load_progress, plan_compaction
+from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate

@@ -23,7 +23,7 @@ from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.events import Signal
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
-from goqueue.storage.compaction import load_progress
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.disk import Disk, read_all, remove_files
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.writer import AppendCallback

@@ -24,7 +24,7 @@ from goqueue.broker.core.work import Work
 from goqueue.errors import OffsetOutOfRange
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import frame
-from goqueue.storage.compaction import load_progress
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.log import Log
 from goqueue.storage.reads import ReadResult
 from goqueue.storage.segment import MessageCount, MessageCounts, OffsetSpan, Segment

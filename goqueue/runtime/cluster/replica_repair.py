@@ -25,7 +25,8 @@ from goqueue.runtime.cluster.local_replica import LocalReplica
 from goqueue.runtime.cluster.peer_link import PeerLink
 from goqueue.runtime.cluster.replica_owner import ReplicaOwner
 from goqueue.runtime.runtime import Runtime
-from goqueue.storage.compaction import SealedSegment, load_progress
+from goqueue.storage.compaction import SealedSegment
+from goqueue.storage.compaction_progress import load_progress
 from goqueue.storage.log import Log
 from goqueue.storage.reads import PendingRead
 from goqueue.storage.replica_reads import locate_stored

@@ -17,7 +17,7 @@ from goqueue.config.store_address import is_store_address
 from goqueue.delay import LOG_NAME
 from goqueue.errors import BackupNotFound, SegmentNotFound
 from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment, TransactionDecisions
-from goqueue.storage.compaction import CompactionProgress, decode_progress
+from goqueue.storage.compaction_progress import CompactionProgress, decode_progress
 from goqueue.storage.log_view import LogView, SegmentView
 
 _BACKUPS_HELD = 2

@@ -22,7 +22,7 @@ from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
 from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment, TransactionDecisions
 from goqueue.spark.logs.splits import FrameRun, Split, read_split
 from goqueue.storage import frame
-from goqueue.storage.compaction import CompactionProgress, load_progress
+from goqueue.storage.compaction_progress import CompactionProgress, load_progress
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
 from goqueue.storage.layout import check_directory, find_logs

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from goqueue.storage.compaction import CompactionProgress
+from goqueue.storage.compaction_progress import CompactionProgress
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.log_view import LogView, SegmentView
