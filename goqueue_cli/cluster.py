@@ -171,10 +171,10 @@ def _sentences(health: "ClusterHealthInfo", state: "ClusterStateInfo") -> Iterat
         yield f"stop        {safe if health.safe_to_stop else f'NOT safe: {health.unsafe_because}'}"
     if health.draining:
         yield f"draining    {', '.join(health.draining)}"
-    yield f"partitions  {_partitions(health)}"
+    yield f"partitions  {describe_partitions(health)}"
 
 
-def _partitions(health: "ClusterHealthInfo") -> str:
+def describe_partitions(health: "ClusterHealthInfo") -> str:
     if health.topics == "not_replicated":
         return "each node has its own: not all nodes have a version that shares them"
     if health.topics == "unknown":
@@ -185,4 +185,6 @@ def _partitions(health: "ClusterHealthInfo") -> str:
         "below min_isr": health.under_min_isr_partitions,
     }
     found = [f"{count} {what}" for what, count in lacks.items() if count]
+    if health.controller_id is None:  # replicas that are lost now are not taken out of the ISR
+        return f"{health.partitions}; without a controller only as last known: {', '.join(found) or 'nothing missing'}"
     return f"{health.partitions}, {', '.join(found) or 'all replicas are in sync'}"

@@ -3,6 +3,10 @@
 import json
 from pathlib import Path
 
+import msgspec
+
+from goqueue.client import ClusterHealthInfo
+from goqueue_cli.cluster import describe_partitions
 from tests.brokers import ask
 from tests.cli.programs import cli
 from tests.cluster.processes import NAMES, cluster
@@ -45,3 +49,13 @@ def test_broker_alone_says_how_to_make_a_cluster(tmp_path: Path) -> None:
     assert done.code == 5
     assert "the broker runs alone: it has no cluster settings" in done.err
     assert "goqueue cluster dev" in done.err
+
+
+def test_replicas_are_not_said_to_be_in_sync_without_a_controller() -> None:
+    health = ClusterHealthInfo(
+        status="ok", controller_id="n1", quorum=True, voters=3, voters_alive=3, topics="replicated", partitions=7
+    )
+
+    assert describe_partitions(health) == "7, all replicas are in sync"
+    told = describe_partitions(msgspec.structs.replace(health, controller_id=None, offline_partitions=2))
+    assert told == "7; without a controller only as last known: 2 without a leader"
