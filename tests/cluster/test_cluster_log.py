@@ -17,6 +17,7 @@ from goqueue.cluster.metadata import (
     encode_cluster_record,
 )
 from goqueue.cluster.retelling import tell_state
+from goqueue.errors import RangeDamaged
 from goqueue.runtime.cluster.cluster_log import CLUSTER_LOG, ClusterLog, check_append
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
@@ -128,6 +129,24 @@ def test_log_that_was_cut_back_takes_the_history_of_another_leader(node: Callabl
 
     assert old.bytes == new.bytes
     assert old.log.log.epochs.last == 2
+
+
+def test_damaged_log_tells_what_an_operator_can_do(tmp_path: Path) -> None:
+    before = Node(tmp_path)
+    before.lead(1)
+    before.append(*"abcdefg")
+    before.store.flush()
+    before.store.close()
+    path = Path(before.log.log.directory) / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+    with pytest.raises(RangeDamaged) as raised:
+        Node(tmp_path, is_new=False)
+
+    assert "is damaged from byte" in raised.value.sentence
+    assert "replace-voter" in (raised.value.hint or "")
 
 
 def test_state_follows_from_what_is_committed(node: Callable[[str], Node]) -> None:

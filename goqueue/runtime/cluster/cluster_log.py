@@ -15,7 +15,7 @@ from goqueue.cluster.epoch_index import EpochIndex
 from goqueue.cluster.messages import Append
 from goqueue.cluster.metadata import ClusterState, StateTold, VotersChanged, decode_cluster_record
 from goqueue.cluster.voters import VoterRow
-from goqueue.errors import FrameInvalid, GoQueueError
+from goqueue.errors import FrameInvalid, GoQueueError, RangeDamaged
 from goqueue.limits import (
     CLUSTER_RECENT_RECORDS,
     CLUSTER_TELL_BYTES,
@@ -28,6 +28,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.epoch_frame import EpochFrame, decode_epoch_frame, epoch_messages
 from goqueue.storage.leader_epochs import EpochNote
 from goqueue.storage.log import Log
+from goqueue.storage.reads import ReadResult
 from goqueue.storage.retention import Retention
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import reset, truncate
@@ -38,6 +39,11 @@ CLUSTER_LOG = log_name(CLUSTER, 0)
 _CHANGES_VOTERS = b'"voters_changed"'
 _TELLS = b'"state_told"'
 _RECORDS_AT_ONCE = 10_000
+_DAMAGED = (
+    "this is the log of the cluster, which the other nodes have as well: start this node with an empty data directory,"
+    " and then, if it is a voter, `goqueue-admin cluster replace-voter`. It fetches its replicas from the others;"
+    " partitions of which they have none are lost, so keep the former directory"
+)
 
 
 class ClusterLog:
@@ -159,6 +165,12 @@ class ClusterLog:
 
     # --- read ---
 
+    def _read(self, base: int) -> ReadResult:
+        try:
+            return self.log.read(base, READ_BYTES_MAX)
+        except RangeDamaged as error:
+            raise RangeDamaged(error.sentence, hint=_DAMAGED, **error.details) from None
+
     def content(self, base: int, end: int) -> bytes:
         """Return the frames of a range of offsets, as they are in the log."""
         first = self.log.next_offset - len(self._recent)
@@ -166,7 +178,7 @@ class ClusterLog:
             return b"".join(islice(self._recent, base - first, end - first))
         found: list[bytes] = []
         while base < min(end, first):
-            read = self.log.read(base, READ_BYTES_MAX)
+            read = self._read(base)
             for buffer in read.buffers:
                 frames = scan.walk(buffer)
                 wanted = int(frames.offsets.searchsorted(min(end, first)))
@@ -213,7 +225,7 @@ class ClusterLog:
         last, read = base - 1, None
         while base < self.log.next_offset and (read is None or read.next_offset > base):
             base = base if read is None else read.next_offset
-            read = self.log.read(base, READ_BYTES_MAX)
+            read = self._read(base)
             for buffer in read.buffers:
                 offsets = scan.walk(buffer).offsets
                 if len(jumps := np.flatnonzero(np.diff(offsets, prepend=last) > 1)):
