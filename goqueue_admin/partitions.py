@@ -67,7 +67,7 @@ def recover(
         sentence = "the cluster has no controller, so no leader can be elected"
         if not consent.dry_run:
             raise ControllerUnavailable(sentence, hint=_WITHOUT_MAJORITY)
-        terminal.say(f"{sentence}\nhint: {_WITHOUT_MAJORITY}")
+        terminal.say(sentence, f"hint: {_WITHOUT_MAJORITY}")
         return
     if plan.leader is not None:
         terminal.say(f"node {plan.leader} leads {partition}: there is nothing to recover")

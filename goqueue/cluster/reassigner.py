@@ -1,5 +1,6 @@
 """The decisions of the controller about reassignments: which moves begin, complete or go back."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -62,11 +63,17 @@ class Reassigner:
                 "there is nothing to move: the partitions have these replicas, the preferred leader first",
                 hint="`goqueue-cli cluster partitions` shows them",
             )
-        if len(moves) > CLUSTER_MOVES_MAX or len({one.log for one in moves}) < len(moves):
+        if len(moves) > CLUSTER_MOVES_MAX:
             raise RequestInvalid(
-                f"{format_count(len(moves), 'move')}: a reassignment has at most {CLUSTER_MOVES_MAX:,}, one of each"
-                " partition",
+                f"{format_count(len(moves), 'move')}: a reassignment has at most {CLUSTER_MOVES_MAX:,}",
                 hint="split it",
+                problems=[],
+            )
+        log, count = Counter(one.log for one in moves).most_common(1)[0]
+        if count > 1:
+            raise RequestInvalid(
+                f"partition {self._state.names[log.topic_id]}/{log.partition} is named more than once",
+                hint="name its replicas in one move",
                 problems=[],
             )
         number = max(self._state.reassignments, default=0) + 1

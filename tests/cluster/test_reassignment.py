@@ -227,6 +227,9 @@ def test_plan_that_cannot_be_carried_out_is_refused(cluster: MovingCluster) -> N
     ):
         with pytest.raises(kind, match=sentence):
             cluster.start_move(*target)
+    twice = ((cluster.partition, replicas[:1]), (cluster.partition, replicas[1:]))
+    with pytest.raises(RequestInvalid, match="partition t/0 is named more than once"):
+        cluster.ask(StartReassignment(twice))
     cluster.start_move(*replicas[1:], "n4")
     with pytest.raises(ClusterChangeRefused, match="t/0 is being moved by reassignment 1"):
         cluster.start_move(*replicas)
