@@ -133,7 +133,13 @@ def drain(
             led = sum(one.leader == node for one in found)
             held = sum(any(replica.node == node for replica in one.replicas) for one in found)
             replicas = f", and {format_count(held, 'replica')} would move to other nodes" if decommission else ""
-            terminal.say(f"{format_count(led, 'partition')} led by node {node} would get another leader{replicas}")
+            alone = [] if decommission else _led_alone(client, node)
+            stays = f"; {alone[0]} has no other replica, so it stays" if len(alone) == 1 else ""
+            stays = f"; {len(alone)} have no other replica, so they stay: {', '.join(alone)}" if alone[1:] else stays
+            terminal.say(
+                f"{format_count(led - len(alone), 'partition')} led by node {node} would get another"
+                f" leader{replicas}{stays}"
+            )
             return
         require_confirmation(session, f"drain node {node}", name=node, consent=consent)
         drained = client.drain_node(node)
@@ -144,6 +150,15 @@ def drain(
     session.write([{"name": drained.node_id, **struct_to_row(drained)}], _DRAINED)
 
 
+def _led_alone(client: "Client", node: str) -> list[str]:
+    """Return the partitions that a node leads as their only replica."""
+    return [
+        f"{one.topic}/{one.partition}"
+        for one in client.cluster_partitions()
+        if one.leader == node and [replica.node for replica in one.replicas] == [node]
+    ]
+
+
 def _wait_until_safe(client: "Client", node: str, seconds: float) -> "NodeDrained":
     until = time.monotonic() + seconds
     try:
@@ -152,6 +167,13 @@ def _wait_until_safe(client: "Client", node: str, seconds: float) -> "NodeDraine
             if not drained.leaders and health.safe_to_stop:
                 return drained
             why = f"it leads {format_count(drained.leaders, 'partition')}" if drained.leaders else health.unsafe_because
+            if drained.leaders and len(alone := _led_alone(client, node)) == drained.leaders:
+                terminal.say_error(
+                    f"node {node} cannot be stopped",
+                    cause=f"no other node has a replica of {', '.join(alone)}",
+                    hint="give them another replica: `goqueue-cli topic edit TOPIC --set replication_factor=2`",
+                )
+                raise typer.Exit(exit_codes.FAILED)
             if time.monotonic() > until:
                 terminal.say_error(f"node {node} cannot be stopped yet", cause=why or "it is not known why")
                 raise typer.Exit(exit_codes.TIMED_OUT)

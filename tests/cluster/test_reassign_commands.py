@@ -57,6 +57,11 @@ def test_operator_moves_a_partition_drains_a_node_and_takes_both_back(tmp_path: 
         assert (health["safe_to_stop"], health["unsafe_because"], health["draining"]) == (True, None, [third])
         assert "False" in admin(nodes, "cluster", "undrain", third).out
 
+        client.create_topic("single", partitions=1, replication_factor=1)
+        (only,) = client.cluster_partitions("single")
+        refused = admin(nodes, "cluster", "drain", only.replicas[0].node, "--wait", "--yes")
+        assert (refused.code, "no other node has a replica of single/0" in refused.err) == (1, True), refused.err
+
 
 def test_way_back_of_another_reassignment_is_kept(tmp_path: Path) -> None:
     first, second = (PlannedMove(topic="orders", partition=0, replicas=[node]) for node in ("n1", "n2"))
