@@ -157,14 +157,16 @@ class Consumer(RunnableConsumer):
     def _send_leave(self, timeout: float) -> None:
         """Leave at the coordinator of the group, also if another node becomes it now."""
         call = self._membership.leave()
-        attempts = RequestAttempts(call, timeout)
+        attempts, is_moving = RequestAttempts(call, timeout), False
         while True:
             try:
                 self._settler.call(call, attempts.left())
             except GoQueueError as error:
-                is_moving = isinstance(error, (NotCoordinator, LeaderUnavailable)) or error.details.get("untried")
+                # once a node has said that others coordinate, one that is gone may be named again for a while
+                is_moving = is_moving or isinstance(error, (NotCoordinator, LeaderUnavailable))
+                is_left = error.details.get("untried")
                 delay = attempts.after(error)
-                if not is_moving:
+                if not is_moving and not is_left:
                     raise
                 sleep(delay)
             else:
