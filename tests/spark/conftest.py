@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_class_archive_is_made() -> Iterator[None]:
+@contextmanager
+def _no_class_archive() -> Iterator[None]:
     """Use the class archive of this environment if it has one: to make one takes longer than it saves in one run."""
     path = class_archive.archive_path(find_java(), sessions._spark_home())
     with pytest.MonkeyPatch.context() as patch:
@@ -28,11 +28,20 @@ def no_class_archive_is_made() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_class_archive_is_made() -> Iterator[None]:
+    with _no_class_archive():
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """A session for all tests; a test that changes something in it, such as a view, changes it back."""
     base = tmp_path_factory.getbasetemp()
-    with shared_session(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) as running:
+    with ExitStack() as stack:
+        with _no_class_archive():
+            session = shared_session(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+            running = stack.enter_context(session)
         yield running
 
 
