@@ -119,4 +119,4 @@ async def test_key_that_may_only_describe_sees_versions_without_texts(
             await press(pilot, "escape", "colon", *"schema refunds", "enter")
             await see(pilot, "refunds")
             await press(pilot, "tab")
-            assert isinstance(pilot.app.focused, TextPane | type(table(pilot.app)))
+            await until(pilot, lambda: isinstance(pilot.app.focused, TextPane | type(table(pilot.app))))
