@@ -27,7 +27,7 @@ class ReplicaLog:
         self._owner, self._partition, self._transactions = owner, partition, transactions
         self._progress = asyncio.Event()
         self._looking = asyncio.Lock()
-        """Two looks at once would each add what the other has found."""
+        """Two looks at once would each add what the other has found, and write the same note."""
         self.is_busy: Callable[[], bool] = lambda: False
         """Returns whether what follows from the log is being used in a way that a cut would break."""
 
@@ -42,7 +42,8 @@ class ReplicaLog:
     async def index(self) -> EpochIndex:
         """Return the epochs of the log, once all of it is stored. Raises LogFenced."""
         log = self._partition.log
-        await self._owner.perform(load_epochs(log, self._owner.disk))
+        async with self._looking:
+            await self._owner.perform(load_epochs(log, self._owner.disk))
         await self._until_stored()
         log.refuse_unless_open()
         async with self._looking:
