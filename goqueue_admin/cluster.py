@@ -11,6 +11,7 @@ from goqueue.console.flags import Consent, duration_parser
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.quantities import format_count
+from goqueue_admin.reassignments import follow
 
 if TYPE_CHECKING:
     from goqueue.client import Client, NodeDrained
@@ -189,13 +190,7 @@ def _decommission(session: Session, client: "Client", node: str) -> "NodeDrained
     if moves:
         found = client.start_reassignment(moves)
         session.note(f"reassignment {found.id} moves {format_count(len(moves), 'replica')} away")
-        try:
-            while found.ended_at is None:
-                terminal.show_status(f"{found.done} of {found.moves} moved")
-                time.sleep(_LOOK_SECONDS)
-                found = client.reassignment(found.id)
-        finally:
-            terminal.show_status("")
+        found = follow(client, found)
         if not found.verified:
             terminal.say_error(f"reassignment {found.id} is {found.state}", cause="not all replicas have moved")
             raise typer.Exit(exit_codes.FAILED)

@@ -165,7 +165,7 @@ def apply(
         if path is not None:
             _keep_way_back(session, path, before, found)
         if wait:
-            found = _follow(client, found)
+            found = follow(client, found)
     session.write([_row(found)], _COLUMNS)
 
 
@@ -202,7 +202,7 @@ def _throttle(text: str | None) -> int | None:
         raise UsageInvalid(f"--throttle: {error}") from None
 
 
-def _follow(client: "Client", found: "ReassignmentInfo") -> "ReassignmentInfo":
+def follow(client: "Client", found: "ReassignmentInfo") -> "ReassignmentInfo":
     """Show the progress until it has ended."""
     try:
         while found.ended_at is None:
